@@ -1,0 +1,402 @@
+"""The typed configuration of a run: every option, its default, its unit, and the checks on it.
+
+Plain dataclasses, so that neither Hydra nor OmegaConf is needed to read a run folder. They are not
+frozen and not positional because Hydra's groups merge into them (see docs/architecture.md).
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import difflib
+import enum
+import json
+import types
+import typing
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, TypeVar
+
+from seq2seq.errors import UserError
+
+FORMAT_VERSION = 1  # of config.json; raised when an older reader would misread a newer file
+
+
+class Norm(enum.StrEnum):
+    """Where layer normalisation stands: after the residual sum (the paper) or before the sublayer."""
+
+    post = "post"
+    pre = "pre"
+
+
+class Positions(enum.StrEnum):
+    """How positions enter the embeddings (paper, section 3.5 and Table 3 row E)."""
+
+    sinusoidal = "sinusoidal"
+    learned = "learned"
+
+
+class Tying(enum.StrEnum):
+    """Which embedding matrices are one: none, decoder input = output, or all three (section 3.4)."""
+
+    none = "none"
+    decoder = "decoder"
+    all = "all"
+
+
+class Activation(enum.StrEnum):
+    """The non-linearity of the feed-forward network."""
+
+    relu = "relu"
+    gelu = "gelu"
+
+
+class SubwordKind(enum.StrEnum):
+    """The SentencePiece model type."""
+
+    unigram = "unigram"
+    bpe = "bpe"
+    char = "char"
+
+
+class Normalization(enum.StrEnum):
+    """What happens to Unicode before subword splitting.
+
+    nfc: canonical composition only, so that é typed in two ways is one letter. nfkc: SentencePiece's
+    nmt_nfkc rules, which also rewrite ½, full-width letters and ligatures. identity: nothing.
+    """
+
+    nfc = "nfc"
+    nfkc = "nfkc"
+    identity = "identity"
+
+
+class Schedule(enum.StrEnum):
+    """The learning rate after warm-up: ∝ 1/√update (paper), linear to 0 at the end, or constant."""
+
+    inverse_sqrt = "inverse_sqrt"
+    linear = "linear"
+    constant = "constant"
+
+
+class Precision(enum.StrEnum):
+    """Arithmetic of forward and backward; auto takes bf16 where the device is fast at it."""
+
+    auto = "auto"
+    fp32 = "fp32"
+    bf16 = "bf16"
+    fp16 = "fp16"
+
+
+class Metric(enum.StrEnum):
+    """What decides which checkpoint is best and when to stop, measured on the dev set."""
+
+    bleu = "bleu"
+    chrf = "chrf"
+    loss = "loss"
+    exact = "exact"
+
+
+class DataKind(enum.StrEnum):
+    """Where sentence pairs come from."""
+
+    grammar = "grammar"
+    files = "files"
+    multi30k = "multi30k"
+
+
+class Search(enum.StrEnum):
+    """How a translation is looked for: beam search (beam=1 is greedy) or sampling."""
+
+    beam = "beam"
+    sample = "sample"
+
+
+def _at_least(owner: object, low: float, *names: str) -> None:
+    for name in names:
+        value = getattr(owner, name)
+        if value is not None and value < low:
+            raise UserError(f"{_key(owner)}{name} is {value}, but must be at least {low}.")
+
+
+def _share(owner: object, *names: str) -> None:
+    for name in names:
+        value = getattr(owner, name)
+        if not 0.0 <= value < 1.0:
+            raise UserError(f"{_key(owner)}{name} is {value}, but must be in [0, 1).")
+
+
+def _key(owner: object) -> str:
+    return type(owner).__name__.removesuffix("Config").lower() + "."
+
+
+@dataclass(kw_only=True, slots=True)
+class DataConfig:
+    """Which sentence pairs: the embedded grammar, the user's files, or a Multi30k folder."""
+
+    kind: DataKind = DataKind.grammar
+    source_lang: str = "en"
+    target_lang: str = "de"
+    root: str | None = None  # multi30k: folder with train/val/test_*.{lang}[.gz]
+    train_source: str | None = None  # files: plain or .gz text, one sentence a line
+    train_target: str | None = None
+    train_tsv: str | None = None  # files: source TAB target, instead of the two above
+    dev_source: str | None = None
+    dev_target: str | None = None
+    dev_tsv: str | None = None
+    test_source: str | None = None
+    test_target: str | None = None
+    test_tsv: str | None = None
+    dev_size: int = 1000  # pairs split off the training text where no dev files are given
+    test_size: int = 1000  # (each at most 5 % of it)
+    split_seed: int = 1
+    limit: int | None = None  # use only the first N training pairs
+    grammar_pairs: int = 200_000  # distinct training pairs of the embedded grammar
+    grammar_seed: int = 1
+    max_length: int = 256  # pieces; longer training pairs are dropped and counted
+    max_ratio: float = 6.0  # longer side / shorter side in pieces; 0 = no limit
+    drop_duplicates: bool = True
+    drop_identical: bool = False  # source = target: right for a copy task, noise elsewhere
+    cache: str | None = None  # folder of token stores; default: beside the run
+
+    def __post_init__(self) -> None:
+        """Check ranges."""
+        _at_least(self, 0, "dev_size", "test_size", "max_ratio")
+        _at_least(self, 1, "limit", "grammar_pairs", "max_length")
+
+
+@dataclass(kw_only=True, slots=True)
+class TokenizerConfig:
+    """The SentencePiece model, trained on the raw training text."""
+
+    kind: SubwordKind = SubwordKind.unigram
+    vocab_size: int = 8000  # lowered, with a warning, to what a small corpus allows
+    joint: bool = True  # one model for both languages
+    coverage: float = 1.0  # share of characters kept; the rest is <unk>
+    byte_fallback: bool = False  # spell unknown characters in bytes instead of <unk>
+    normalization: Normalization = Normalization.nfc
+    sample: int = 2_000_000  # lines used to train it
+
+    def __post_init__(self) -> None:
+        """Check ranges."""
+        _at_least(self, 1, "vocab_size", "sample")
+        if not 0.0 < self.coverage <= 1.0:
+            raise UserError(f"tokenizer.coverage is {self.coverage}, but must be in (0, 1].")
+
+
+@dataclass(kw_only=True, slots=True)
+class ModelConfig:
+    """The Transformer of "Attention Is All You Need"; names as in its section 3."""
+
+    d_model: int = 256
+    d_ff: int = 1024
+    encoder_layers: int = 3
+    decoder_layers: int = 3
+    encoder_heads: int = 4
+    decoder_heads: int = 4
+    d_k: int | None = None  # width of a head's queries and keys; default d_model / heads
+    d_v: int | None = None  # width of a head's values; default d_model / heads
+    norm: Norm = Norm.post
+    positions: Positions = Positions.sinusoidal
+    max_positions: int = 512  # rows of the learned table; sinusoids have no limit
+    activation: Activation = Activation.relu
+    tying: Tying = Tying.all
+    dropout: float = 0.1  # on each sublayer's output, before the residual sum
+    attention_dropout: float = 0.0  # on attention weights
+    ff_dropout: float = 0.0  # inside the feed-forward network
+    embedding_dropout: float = 0.1  # on embeddings + positions
+    source_vocab: int = 0  # filled in from the tokenizer
+    target_vocab: int = 0
+
+    def __post_init__(self) -> None:
+        """Check ranges and that the heads divide the width unless d_k and d_v are given."""
+        _at_least(self, 1, "d_model", "d_ff", "encoder_layers", "decoder_layers")
+        _at_least(self, 1, "encoder_heads", "decoder_heads", "d_k", "d_v", "max_positions")
+        _share(self, "dropout", "attention_dropout", "ff_dropout", "embedding_dropout")
+        for name in ("encoder_heads", "decoder_heads"):
+            heads = getattr(self, name)
+            if self.d_model % heads and (self.d_k is None or self.d_v is None):
+                raise UserError(
+                    f"model.d_model={self.d_model} is not divisible by model.{name}={heads}: "
+                    "choose another number of heads, or give model.d_k and model.d_v."
+                )
+
+
+@dataclass(kw_only=True, slots=True)
+class OptimConfig:
+    """Adam, its learning-rate schedule and the loss it minimises (paper, sections 5.3 and 5.4)."""
+
+    schedule: Schedule = Schedule.inverse_sqrt
+    lr: float | None = None  # peak; default (d_model · warmup)^-0.5, the paper's formula
+    warmup: int = 4000  # updates of linear rise
+    beta1: float = 0.9
+    beta2: float = 0.98
+    eps: float = 1e-9
+    weight_decay: float = 0.0
+    clip_norm: float = 1.0  # 0 = no clipping
+    label_smoothing: float = 0.1
+
+    def __post_init__(self) -> None:
+        """Check ranges."""
+        _at_least(self, 0, "lr", "warmup", "eps", "weight_decay", "clip_norm")
+        _share(self, "beta1", "beta2", "label_smoothing")
+
+
+@dataclass(kw_only=True, slots=True)
+class TrainConfig:
+    """How long, in which batches, how often to validate, what to keep."""
+
+    max_updates: int | None = None  # whichever of the three comes first; the schedule knows
+    max_minutes: float | None = None
+    max_epochs: int | None = None
+    max_tokens: int = 4096  # target (and source) tokens of one batch, padding included
+    accumulate: int = 1  # batches per update
+    validate_every: int = 500  # updates
+    patience: int | None = None  # validations without a better metric before stopping
+    metric: Metric = Metric.bleu
+    dev_limit: int = 500  # sentences translated (greedily) at each validation
+    samples: int = 3  # of them shown
+    keep_last: int = 1  # newest step folders kept besides the best
+    average_last: int = 0  # validate the mean of the last n evaluated weights instead; 0 = off
+    ema: float = 0.0  # decay of an exponential moving average that is validated instead; 0 = off
+    log_every: int = 50  # updates
+    max_skips: int = 10  # non-finite updates in a row before giving up
+
+    def __post_init__(self) -> None:
+        """Check ranges."""
+        _at_least(self, 0, "max_minutes", "dev_limit", "samples", "average_last")
+        _at_least(self, 1, "max_updates", "max_epochs", "max_tokens", "accumulate")
+        _at_least(self, 1, "validate_every", "patience", "keep_last", "log_every", "max_skips")
+        _share(self, "ema")
+        if self.ema and self.average_last:
+            raise UserError("train.ema and train.average_last exclude each other: set one to 0.")
+
+
+@dataclass(kw_only=True, slots=True)
+class DecodeConfig:
+    """How to translate."""
+
+    search: Search = Search.beam
+    beam: int = 5  # 1 = greedy
+    alpha: float = 1.0  # length penalty ((5 + |y|) / 6)^alpha of Wu et al. 2016; 0 = none
+    n_best: int = 1
+    max_len_a: float = 2.0  # at most a · source pieces + b target pieces
+    max_len_b: int = 50
+    min_len: int = 0  # pieces before the end is allowed
+    max_source: int = 1024  # longer inputs are cut, with a warning that names the line
+    batch_tokens: int = 4096  # source tokens times beam held in one batch
+    temperature: float = 1.0  # sampling
+    top_k: int = 0  # sampling: 0 = all
+    top_p: float = 1.0  # sampling: nucleus
+    seed: int = 1  # sampling
+
+    def __post_init__(self) -> None:
+        """Check ranges and that n-best fits the beam."""
+        _at_least(self, 1, "beam", "n_best", "max_source", "batch_tokens")
+        _at_least(self, 0, "alpha", "max_len_a", "max_len_b", "min_len", "top_k", "temperature")
+        if not 0.0 < self.top_p <= 1.0:
+            raise UserError(f"decode.top_p is {self.top_p}, but must be in (0, 1].")
+        if self.search is Search.beam and self.n_best > self.beam:
+            raise UserError(
+                f"decode.n_best={self.n_best} is more than decode.beam={self.beam}: "
+                "raise the beam or ask for fewer translations."
+            )
+
+
+@dataclass(kw_only=True, slots=True)
+class RunConfig:
+    """Everything that decides a training run; stored as config.json in its folder."""
+
+    name: str | None = None  # runs/NAME; default: date and time
+    runs: str = "runs"
+    resume: bool = False
+    seed: int = 1
+    device: str = "auto"  # auto, cpu, cuda, cuda:1, mps
+    precision: Precision = Precision.auto
+    threads: int | None = None  # CPU threads; default: PyTorch's choice
+    data: DataConfig = field(default_factory=DataConfig)
+    tokenizer: TokenizerConfig = field(default_factory=TokenizerConfig)
+    model: ModelConfig = field(default_factory=ModelConfig)
+    optim: OptimConfig = field(default_factory=OptimConfig)
+    train: TrainConfig = field(default_factory=TrainConfig)
+    decode: DecodeConfig = field(default_factory=DecodeConfig)
+
+    def __post_init__(self) -> None:
+        """Check what several groups decide together."""
+        if self.model.tying is Tying.all and not self.tokenizer.joint:
+            raise UserError(
+                "model.tying=all shares one embedding between both languages and needs "
+                "tokenizer.joint=true; use model.tying=decoder or none with separate vocabularies."
+            )
+
+
+T = TypeVar("T")
+
+
+def to_dict(config: object) -> dict[str, Any]:
+    """A JSON-ready dictionary of a config dataclass."""
+    return dataclasses.asdict(config)  # type: ignore[call-overload,no-any-return]
+
+
+def from_dict(cls: type[T], values: dict[str, Any], where: str = "") -> T:
+    """Build `cls` from a dictionary; missing keys take defaults, unknown keys are refused.
+
+    Raises:
+        UserError: an unknown key (with the nearest known one) or a value of the wrong type.
+    """
+    hints = typing.get_type_hints(cls)
+    names = [f.name for f in dataclasses.fields(cls)]  # type: ignore[arg-type]
+    arguments = {}
+    for key, value in values.items():
+        if key not in names:
+            near = difflib.get_close_matches(key, names, 1)
+            hint = f"; did you mean {where}{near[0]}?" if near else "."
+            raise UserError(f"Unknown key {where}{key} in the configuration{hint}")
+        arguments[key] = _convert(hints[key], value, where + key)
+    return cls(**arguments)
+
+
+def _convert(hint: Any, value: Any, where: str) -> Any:
+    if isinstance(hint, types.UnionType):
+        if value is None:
+            return None
+        hint = next(h for h in typing.get_args(hint) if h is not types.NoneType)
+    if dataclasses.is_dataclass(hint) and isinstance(value, dict):
+        return from_dict(typing.cast(type, hint), value, where + ".")
+    if isinstance(hint, type) and issubclass(hint, enum.StrEnum):
+        try:
+            return hint(value)
+        except ValueError:
+            choices = ", ".join(hint)
+            raise UserError(f"{where} is {value!r}, but must be one of {choices}.") from None
+    if hint is float and isinstance(value, int) and not isinstance(value, bool):
+        return float(value)
+    if type(value) is not hint:
+        raise UserError(f"{where} is {value!r}, but must be of type {hint.__name__}.")
+    return value
+
+
+def save_config(config: RunConfig, path: Path) -> None:
+    """Write config.json."""
+    content = {"format_version": FORMAT_VERSION, **to_dict(config)}
+    path.write_text(json.dumps(content, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
+
+
+def load_config(path: Path) -> RunConfig:
+    """Read config.json.
+
+    Raises:
+        UserError: the file is missing, unreadable, of a newer format, or holds an unknown key.
+    """
+    try:
+        content = json.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        raise UserError(f"{path} does not exist: is {path.parent} a run folder?") from None
+    except (json.JSONDecodeError, UnicodeDecodeError) as error:
+        raise UserError(f"{path} is not valid JSON ({error}).") from None
+    version = content.pop("format_version", None)
+    if version != FORMAT_VERSION:
+        raise UserError(
+            f"{path} has format version {version}; this program reads version {FORMAT_VERSION}. "
+            "Use the version of the program that wrote it, or train anew."
+        )
+    return from_dict(RunConfig, content)
