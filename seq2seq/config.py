@@ -18,11 +18,13 @@ from typing import Any, TypeVar
 
 from seq2seq.errors import UserError
 
+PAD, UNK, BOS, EOS = 0, 1, 2, 3  # the ids that every vocabulary begins with
+
 FORMAT_VERSION = 1  # of config.json; raised when an older reader would misread a newer file
 
 
 class Norm(enum.StrEnum):
-    """Where layer normalisation stands: after the residual sum (the paper) or before the sublayer."""
+    """Where layer normalisation stands: after the residual sum (paper) or before the sublayer."""
 
     post = "post"
     pre = "pre"
@@ -36,7 +38,7 @@ class Positions(enum.StrEnum):
 
 
 class Tying(enum.StrEnum):
-    """Which embedding matrices are one: none, decoder input = output, or all three (section 3.4)."""
+    """Which embeddings are one matrix: none, decoder input = output, or all (section 3.4)."""
 
     none = "none"
     decoder = "decoder"
@@ -61,8 +63,9 @@ class SubwordKind(enum.StrEnum):
 class Normalization(enum.StrEnum):
     """What happens to Unicode before subword splitting.
 
-    nfc: canonical composition only, so that é typed in two ways is one letter. nfkc: SentencePiece's
-    nmt_nfkc rules, which also rewrite ½, full-width letters and ligatures. identity: nothing.
+    nfc: canonical composition only, so that é typed in two ways is one letter. nfkc:
+    SentencePiece's nmt_nfkc rules, which also rewrite ½, full-width letters and ligatures.
+    identity: nothing.
     """
 
     nfc = "nfc"
