@@ -1,0 +1,164 @@
+"""What the commands share: a parser that speaks in sentences, common options, text in and out."""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import difflib
+import os
+import sys
+import tempfile
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import NoReturn, TextIO
+
+from seq2seq.errors import UserError
+
+
+class Parser(argparse.ArgumentParser):
+    """An argument parser whose errors are `UserError`s and whose help keeps its line breaks."""
+
+    def __init__(
+        self, command: str, description: str, examples: str, *, overrides: str = ""
+    ) -> None:
+        """Start the parser of `seq2seq COMMAND`.
+
+        Args:
+            command: The sub-command.
+            description: What it does, what goes in and what comes out.
+            examples: Complete commands, one a line.
+            overrides: What `key=value` arguments may set; empty: there are none.
+        """
+        super().__init__(
+            prog=f"seq2seq {command}",
+            usage=f"seq2seq {command} [options]" + (" [key=value …]" if overrides else ""),
+            description=description,
+            epilog="examples:\n" + "\n".join(f"  {line}" for line in examples.strip().split("\n")),
+            formatter_class=argparse.RawDescriptionHelpFormatter,
+            allow_abbrev=False,
+        )
+        if overrides:
+            self.add_argument("overrides", nargs="*", metavar="key=value", help=overrides)
+
+    def error(self, message: str) -> NoReturn:
+        """Raise instead of printing the usage, which would bury the message."""
+        unknown = message.removeprefix("unrecognized arguments: ")
+        if unknown != message:
+            word = unknown.split()[0]
+            flags = [flag for action in self._actions for flag in action.option_strings]
+            near = difflib.get_close_matches(word.split("=")[0], flags, 1)
+            message = f"unknown option {word}" + (f"; did you mean {near[0]}?" if near else "")
+        raise UserError(f"{message.rstrip('.')} (all options: {self.prog} --help)")
+
+    def parse(self, argv: list[str]) -> argparse.Namespace:
+        """Parse options and overrides in any order."""
+        return self.parse_intermixed_args(argv)
+
+
+def add_model_options(parser: argparse.ArgumentParser, *, required: bool = True) -> None:
+    """Add --run, --checkpoint and --device: which trained model, and where it computes."""
+    parser.add_argument("--run", required=required, metavar="RUN", help="folder of a training run")
+    parser.add_argument(
+        "--checkpoint",
+        default="best",
+        metavar="WHICH",
+        help="best (default), last, or the name of a step folder such as step-500",
+    )
+    parser.add_argument(
+        "--device", default="auto", help="auto (default: a GPU if there is one), cpu, cuda, cuda:1"
+    )
+
+
+def add_search_options(parser: argparse.ArgumentParser) -> None:
+    """Add the everyday settings of search; the others are `decode.key=value`."""
+    parser.add_argument("--beam", type=int, metavar="K", help="beam width; 1 is greedy")
+    parser.add_argument("--alpha", type=float, metavar="A", help="length penalty; 0 is none")
+    parser.add_argument(
+        "--batch-tokens", type=int, metavar="N", help="pieces translated at once (memory, not text)"
+    )
+
+
+SEARCH_OPTIONS = {
+    "beam": "decode.beam",
+    "alpha": "decode.alpha",
+    "batch_tokens": "decode.batch_tokens",
+    "n_best": "decode.n_best",
+}
+"""Flag → the configuration key that it sets."""
+
+
+def chosen(args: argparse.Namespace, keys: dict[str, str]) -> dict[str, object]:
+    """The configuration keys that the user set by ordinary flags, with their values."""
+    values = ((key, getattr(args, flag, None)) for flag, key in keys.items())
+    return {key: value for key, value in values if value is not None}
+
+
+@contextlib.contextmanager
+def writing(path: str | Path | None) -> Iterator[TextIO]:
+    r"""Open a text file that appears whole or not at all; None or "-" is stdout.
+
+    Lines end at "\n" on every system. The text goes to a temporary file in the same folder, which
+    takes the final name only when the block ends without an exception.
+
+    Raises:
+        UserError: the file cannot be created, or `path` is a folder.
+    """
+    if path is None or str(path) == "-":
+        yield sys.stdout
+        sys.stdout.flush()
+        return
+    path = Path(path)
+    if path.exists() and not path.is_file():
+        if path.is_dir():
+            raise UserError(f"Cannot write to {path}: it is a folder, give a file name.")
+        with path.open("w", encoding="utf-8", newline="\n") as file:  # /dev/stdout, a named pipe
+            yield file
+        return
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+    except OSError as error:
+        raise UserError(f"Cannot write to {path}: {error.strerror}.") from None
+    try:
+        with open(handle, "w", encoding="utf-8", newline="\n") as file:  # noqa: PTH123 - a handle
+            yield file
+        Path(temporary).chmod(_mode_of_new_files())
+        Path(temporary).replace(path)
+    except BaseException:
+        Path(temporary).unlink(missing_ok=True)
+        raise
+
+
+def _mode_of_new_files() -> int:
+    """What `open` would have given the file: mkstemp makes it private."""
+    mask = os.umask(0)
+    os.umask(mask)
+    return 0o666 & ~mask
+
+
+def refuse_same_file(source: str | None, output: str | None) -> None:
+    """Refuse to write a result over the text that it is made from.
+
+    Raises:
+        UserError: both name one existing file.
+    """
+    if source in (None, "-") or output in (None, "-"):
+        return
+    read, write = Path(str(source)), Path(str(output))
+    if read.exists() and write.exists() and write.samefile(read):
+        raise UserError(f"--output {output} is the input itself: choose another file.")
+
+
+@contextlib.contextmanager
+def progress_bar(what: str) -> Iterator[Callable[[int, int], None] | None]:
+    """Give a function `(done, total)` that shows progress on stderr; None without a terminal."""
+    if not sys.stderr.isatty():
+        yield None
+        return
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TimeRemainingColumn
+
+    columns = (what, BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
+        task = bar.add_task(what, total=None)
+        yield lambda done, total: bar.update(task, completed=done, total=total)

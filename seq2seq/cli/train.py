@@ -1,0 +1,202 @@
+"""`seq2seq train`: compose the configuration, choose the run folder, train."""
+
+from __future__ import annotations
+
+import argparse
+import datetime
+import os
+from pathlib import Path
+
+from seq2seq.cli import options
+from seq2seq.cli.args import Parser, chosen
+from seq2seq.config import RunConfig, load_config, to_dict
+from seq2seq.errors import UserError
+
+FILE_FLAGS = {
+    f"{part}_{kind}": f"data.{part}_{kind}"
+    for part in ("train", "dev", "test")
+    for kind in ("source", "target", "tsv")
+}
+FLAGS = {
+    "name": "name",
+    "runs": "runs",
+    "resume": "resume",
+    "device": "device",
+    "source_lang": "data.source_lang",
+    "target_lang": "data.target_lang",
+    **FILE_FLAGS,
+}
+"""Flag → the configuration key that it sets."""
+
+EXAMPLES = """
+seq2seq train --name demo experiment=grammar
+seq2seq train --name mine --train-source train.en --train-target train.de
+seq2seq train --name mine --train-tsv pairs.tsv train.max_minutes=10 model.dropout=0.3
+seq2seq train --name mine --resume
+seq2seq train --name m30k experiment=multi30k data.root=multi30k
+seq2seq train --name heads --multirun model.encoder_heads=1,2,4 experiment=grammar
+"""
+
+
+def main(argv: list[str]) -> int:
+    """Run `seq2seq train`; the last line printed is "run: PATH"."""
+    if "-h" in argv or "--help" in argv:
+        print(full_help(), end="")
+        return 0
+    args = parser().parse(argv)
+    plans = [configure(args, overrides) for overrides in _points(args)]
+    if args.cfg:
+        from seq2seq.cli.configure import as_yaml
+
+        print("---\n".join(as_yaml(config) for config in plans), end="")
+        return 0
+    _name_runs(plans)
+    for plan in plans:
+        _train(plan)
+    return 0
+
+
+def parser() -> Parser:
+    """The options of `seq2seq train`."""
+    result = Parser(
+        "train",
+        "Trains a translation model and keeps it, with all that made it, in the folder runs/NAME.\n"
+        "Ctrl-C saves; --resume goes on exactly where it stopped. The last line is 'run: PATH'.",
+        EXAMPLES,
+        overrides="settings; group=choice sets many at once",
+    )
+    run = result.add_argument_group("run")
+    run.add_argument("--name", help="the run is kept in RUNS/NAME (default: date and time)")
+    run.add_argument("--runs", metavar="RUNS", help="folder of all runs (default: runs)")
+    run.add_argument("--run", metavar="PATH", help="its folder, in place of --runs and --name")
+    run.add_argument(
+        "--resume", action="store_true", default=None, help="go on with the run of this name"
+    )
+    run.add_argument("--device", help="auto (default: a GPU if there is one), cpu, cuda, cuda:1")
+    text = result.add_argument_group("your own text (UTF-8, one sentence a line, may be .gz)")
+    for part, what in (("train", "training"), ("dev", "validation"), ("test", "test")):
+        text.add_argument(f"--{part}-source", metavar="FILE", help=f"{what} text, source language")
+        text.add_argument(f"--{part}-target", metavar="FILE", help="its translation, line by line")
+        text.add_argument(f"--{part}-tsv", metavar="FILE", help="or both: source TAB target")
+    text.add_argument("--source-lang", metavar="CODE", help="such as en")
+    text.add_argument("--target-lang", metavar="CODE", help="such as de; BLEU splits words by it")
+    more = result.add_argument_group("configuration")
+    more.add_argument(
+        "--config-dir", metavar="DIR", help="a folder of your own experiment/*.yaml …"
+    )
+    more.add_argument("--cfg", choices=["job"], help="print the whole configuration and stop")
+    more.add_argument(
+        "-m", "--multirun", action="store_true", help="key=a,b trains once for each value"
+    )
+    return result
+
+
+def full_help() -> str:
+    """The help of the command and of every group and option."""
+    groups = options.describe_groups(list(options.groups()))
+    return (
+        f"{parser().format_help()}\ngroups (choose one file of each; an experiment chooses them "
+        f"all):\n{groups}\n\noptions (key=value, with the values that hold where no group says "
+        f"otherwise; --cfg job\nshows what really holds):\n{options.describe_options(RunConfig)}\n"
+    )
+
+
+def configure(args: argparse.Namespace, overrides: list[str]) -> RunConfig:
+    """Compose the configuration of one run from flags and overrides.
+
+    Raises:
+        UserError: a setting is wrong, or there is nothing to resume.
+    """
+    from seq2seq.cli.configure import compose, is_choice
+
+    values = chosen(args, FLAGS) | _split_run(args)
+    chose_data = any(is_choice(override, "data") for override in overrides)
+    if not chose_data and not set(values).isdisjoint(FILE_FLAGS.values()):
+        overrides = ["data=files", *overrides]
+    config = compose("train", RunConfig, overrides, values, config_dir=args.config_dir)
+    _check_name(config)
+    if not config.resume:
+        return config
+    if config.name is None:
+        raise UserError("Which run is to go on? Give --name NAME or --run PATH with --resume.")
+    saved = load_config(run_folder(config) / "config.json")
+    for name in ("name", "runs", "device", "threads"):
+        setattr(saved, name, getattr(config, name))
+    # What was trained so far decides, except for what the user says now.
+    config = compose(
+        "resume", RunConfig, overrides, values, start=saved, config_dir=args.config_dir
+    )
+    _keep_what_cannot_change(saved, config)
+    return config
+
+
+def run_folder(config: RunConfig) -> Path:
+    """The folder of a run that has a name."""
+    return Path(config.runs, str(config.name))
+
+
+def _points(args: argparse.Namespace) -> list[list[str]]:
+    if not args.multirun:
+        return [args.overrides]
+    from seq2seq.cli.configure import sweep
+
+    return sweep(args.overrides)
+
+
+def _split_run(args: argparse.Namespace) -> dict[str, object]:
+    if args.run is None:
+        return {}
+    if args.name is not None or args.runs is not None:
+        raise UserError("--run names the whole folder: leave out --name and --runs.")
+    path = Path(args.run)
+    return {"runs": str(path.parent), "name": path.name}
+
+
+def _check_name(config: RunConfig) -> None:
+    name = config.name
+    if name is not None and (not name.strip() or Path(name).is_absolute() or ".." in name):
+        raise UserError(f"--name {name!r} must be the name of a folder inside {config.runs}.")
+
+
+def _keep_what_cannot_change(saved: RunConfig, config: RunConfig) -> None:
+    """Refuse settings that contradict the weights and the data order trained so far."""
+    config.tokenizer.vocab_size = saved.tokenizer.vocab_size  # as lowered for a small corpus
+    config.model.source_vocab = saved.model.source_vocab
+    config.model.target_vocab = saved.model.target_vocab
+    before, now = to_dict(saved), to_dict(config)
+    for section in ("data", "tokenizer", "model"):
+        for key, value in before[section].items():
+            if now[section][key] != value and not key.endswith("dropout") and key != "cache":
+                raise UserError(
+                    f"{section}.{key} is {now[section][key]} now, but the run to be resumed was "
+                    f"trained with {value}: leave it as it was, or train under another name."
+                )
+    if saved.seed != config.seed:
+        raise UserError(f"seed is {config.seed} now, but the run was trained with {saved.seed}.")
+
+
+def _name_runs(plans: list[RunConfig]) -> None:
+    """Name runs without a name by the time, to the microsecond; number those of one sweep."""
+    now = datetime.datetime.now().strftime("%Y-%m-%d_%H-%M-%S_%f")
+    if any(plan.name is None for plan in plans) and int(os.environ.get("WORLD_SIZE", "1")) > 1:
+        raise UserError("Several processes cannot agree on a name: give --name.")
+    for plan in plans:
+        plan.name = plan.name or now
+    if len(plans) > 1 and len({plan.name for plan in plans}) == 1:
+        for number, plan in enumerate(plans, start=1):
+            plan.name = f"{plan.name}-{number}"
+
+
+def _train(config: RunConfig) -> None:
+    folder = run_folder(config)
+    first = int(os.environ.get("RANK", "0")) == 0  # of the processes that torchrun started
+    if first and not config.resume and folder.exists() and any(folder.iterdir()):
+        raise UserError(
+            f"{folder} exists already: choose another --name, or go on with it by --resume."
+        )
+    from seq2seq.training.trainer import train
+
+    result = train(config, folder, resume=config.resume)
+    if first:
+        print(result)
+        print(f"run: {folder}", flush=True)
