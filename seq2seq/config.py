@@ -259,19 +259,21 @@ class TrainConfig:
     dev_limit: int = 500  # sentences translated (greedily) at each validation
     samples: int = 3  # of them shown
     keep_last: int = 1  # newest step folders kept besides the best
-    average_last: int = 0  # validate the mean of the last n evaluated weights instead; 0 = off
-    ema: float = 0.0  # decay of an exponential moving average that is validated instead; 0 = off
+    ema: float = 0.0  # decay of a moving average of the weights, used instead of them; 0 = off
     log_every: int = 50  # updates
     max_skips: int = 10  # non-finite updates in a row before giving up
 
     def __post_init__(self) -> None:
         """Check ranges."""
-        _at_least(self, 0, "max_minutes", "dev_limit", "samples", "average_last")
+        _at_least(self, 0, "max_minutes", "dev_limit", "samples")
         _at_least(self, 1, "max_updates", "max_epochs", "max_tokens", "accumulate")
         _at_least(self, 1, "validate_every", "patience", "keep_last", "log_every", "max_skips")
         _share(self, "ema")
-        if self.ema and self.average_last:
-            raise UserError("train.ema and train.average_last exclude each other: set one to 0.")
+
+    @property
+    def has_end(self) -> bool:
+        """Whether the length of training is known beforehand."""
+        return (self.max_updates, self.max_minutes, self.max_epochs) != (None, None, None)
 
 
 @dataclass(kw_only=True, slots=True)
@@ -329,6 +331,11 @@ class RunConfig:
             raise UserError(
                 "model.tying=all shares one embedding between both languages and needs "
                 "tokenizer.joint=true; use model.tying=decoder or none with separate vocabularies."
+            )
+        if self.optim.schedule is Schedule.linear and not self.train.has_end:
+            raise UserError(
+                "optim.schedule=linear falls to 0 at the end of training: set train.max_updates, "
+                "train.max_minutes or train.max_epochs."
             )
 
 

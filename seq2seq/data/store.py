@@ -17,7 +17,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
-from typing import BinaryIO
+from typing import Any, BinaryIO
 
 import numpy as np
 from numpy.typing import NDArray
@@ -135,7 +135,7 @@ def _write_chunk(
     chunk: list[Pair],
     tokenizer: Tokenizer,
     filters: PairFilter,
-    dtype: np.dtype[np.integer],
+    dtype: np.dtype[Any],
     files: tuple[BinaryIO, BinaryIO],
     lengths: tuple[list[int], list[int]],
 ) -> list[int]:

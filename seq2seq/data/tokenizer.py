@@ -104,7 +104,8 @@ class Tokenizer:
         """
         names = (JOINT, JOINT) if (folder / JOINT).exists() else (SOURCE, TARGET)
         try:
-            return cls(*((folder / name).read_bytes() for name in names), normalization)
+            source, target = ((folder / name).read_bytes() for name in names)
+            return cls(source, target, normalization)
         except FileNotFoundError as error:
             raise UserError(f"{error.filename} is missing: {folder} has no tokenizer.") from None
         except RuntimeError:

@@ -1,0 +1,119 @@
+"""The run folder, the unit of sharing: how it is laid out and read.
+
+config.json, tokenizer.model (or one a language), metrics.jsonl, samples/, step-N/ with
+model.safetensors (weights) and, in the newest, training.pt (what resuming needs), best.json and
+last.json (which step), finished.json. Reading needs neither Hydra nor pickled code.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+
+import safetensors.torch
+import torch
+from safetensors import SafetensorError
+
+from seq2seq.config import RunConfig, load_config
+from seq2seq.data.tokenizer import Tokenizer
+from seq2seq.device import resolve_device
+from seq2seq.errors import UserError
+from seq2seq.model.transformer import Transformer
+
+CONFIG, METRICS, FINISHED = "config.json", "metrics.jsonl", "finished.json"
+WEIGHTS, TRAINING = "model.safetensors", "training.pt"
+
+
+@dataclass(frozen=True)
+class LoadedRun:
+    """A trained model with all that belongs to it; the model is in evaluation mode."""
+
+    model: Transformer
+    tokenizer: Tokenizer
+    config: RunConfig
+    path: Path
+    step: int
+    device: torch.device
+
+
+def load_run(run: str | Path, *, device: str = "auto", checkpoint: str = "best") -> LoadedRun:
+    """Read a run folder.
+
+    Args:
+        run: the folder.
+        device: where to put the model.
+        checkpoint: best, last, or a step folder's name such as step-500.
+
+    Raises:
+        UserError: not a run folder, no such checkpoint, or files that do not belong together.
+    """
+    path = Path(run)
+    if not path.is_dir():
+        raise UserError(f"{path} is not a folder: give the run folder that training printed.")
+    config = load_config(path / CONFIG)
+    tokenizer = Tokenizer.load(path, config.tokenizer.normalization)
+    check_vocabulary(config, tokenizer, path)
+    folder = step_folder(path, checkpoint)
+    target = resolve_device(device)
+    model = Transformer(config.model)
+    load_weights(model, folder / WEIGHTS)
+    return LoadedRun(model.to(target).eval(), tokenizer, config, path, step_of(folder), target)
+
+
+def check_vocabulary(config: RunConfig, tokenizer: Tokenizer, path: Path) -> None:
+    """Refuse a tokenizer that the model was not trained with."""
+    found = (tokenizer.source_vocab, tokenizer.target_vocab)
+    trained = (config.model.source_vocab, config.model.target_vocab)
+    if found != trained:
+        raise UserError(
+            f"The tokenizer in {path} has {found[0]} source and {found[1]} target pieces, but the "
+            f"model was trained with {trained[0]} and {trained[1]}: put back the run's own files."
+        )
+
+
+def load_weights(model: torch.nn.Module, file: Path) -> None:
+    """Fill `model` from a safetensors file.
+
+    Raises:
+        UserError: missing or damaged file, or weights of another architecture.
+    """
+    if not file.exists():
+        raise UserError(f"{file} does not exist.")
+    try:
+        safetensors.torch.load_model(model, file)
+    except SafetensorError:
+        raise UserError(f"{file} is damaged: copy it anew, or use another checkpoint.") from None
+    except RuntimeError as error:
+        reason = str(error).strip().splitlines()[-1].strip()
+        raise UserError(f"{file} does not fit the model of config.json ({reason}).") from None
+
+
+def step_folder(path: Path, checkpoint: str) -> Path:
+    """The folder of one checkpoint: best, last, or by name.
+
+    Raises:
+        UserError: no such checkpoint; names those there are.
+    """
+    if checkpoint in {"best", "last"}:
+        pointer = path / f"{checkpoint}.json"
+        if not pointer.exists():
+            raise UserError(f"{path} has no {checkpoint} checkpoint: training has saved none yet.")
+        checkpoint = f"step-{json.loads(pointer.read_text(encoding='utf-8'))['step']}"
+    folder = path / (f"step-{checkpoint}" if checkpoint.isdecimal() else checkpoint)
+    if not (folder / WEIGHTS).exists():
+        there = ", ".join(step.name for step in step_folders(path)) or "none"
+        raise UserError(f"{path} has no checkpoint {checkpoint}; there are: {there}.")
+    return folder
+
+
+def step_folders(path: Path) -> list[Path]:
+    """All complete checkpoints of a run, oldest first."""
+    folders = [f for f in path.glob("step-*") if f.name[5:].isdecimal() and f.is_dir()]
+    return sorted(folders, key=step_of)
+
+
+def step_of(folder: Path) -> int:
+    """The number of updates after which a step folder was written; 0 for averages."""
+    number = folder.name.removeprefix("step-")
+    return int(number) if number.isdecimal() else 0

@@ -1,0 +1,117 @@
+"""Writing checkpoints: whole or not at all, and only what resuming needs."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import os
+import shutil
+import tempfile
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import safetensors.torch
+import torch
+
+from seq2seq.errors import UserError
+from seq2seq.run_folder import TRAINING, WEIGHTS, step_folder, step_folders, step_of
+
+
+@dataclass
+class Progress:
+    """Where training stands; with weights and optimizer state, all that resuming needs.
+
+    Random numbers are not in it: every update seeds the generators from (seed, update), and the
+    batches follow from (seed, epoch).
+    """
+
+    update: int = 0  # updates done
+    epoch: int = 0
+    batch: int = 0  # batches of this epoch done
+    tokens: int = 0  # target tokens learnt from
+    seconds: float = 0.0  # of training, validation included
+    skipped: int = 0  # updates skipped for a non-finite loss or gradient
+    best_step: int = 0
+    best_value: float | None = None
+    worse: int = 0  # validations since the best
+    history: list[float] = field(default_factory=list)  # the metric at every validation
+
+
+def write_json(path: Path, content: dict[str, Any]) -> None:
+    """Replace a small file in one step."""
+    temporary = path.with_suffix(".json.new")
+    temporary.write_text(json.dumps(content, indent=2) + "\n", encoding="utf-8")
+    temporary.replace(path)
+
+
+def write_step(
+    run: Path, progress: Progress, save_weights: Callable[[Path], None], state: dict[str, Any]
+) -> Path:
+    """Write step-N with weights and training state, then point last.json at it.
+
+    Args:
+        run: the run folder.
+        progress: `progress.update` is N.
+        save_weights: writes the weights to the file it is given.
+        state: optimizer and other tensors and primitives, loadable with weights_only.
+    """
+    folder = run / f"step-{progress.update}"
+    building = Path(tempfile.mkdtemp(prefix=".step-", dir=run))
+    try:
+        save_weights(building / WEIGHTS)
+        torch.save({**state, "progress": dataclasses.asdict(progress)}, building / TRAINING)
+        for file in building.iterdir():
+            with file.open("rb") as stream:
+                os.fsync(stream.fileno())
+        building.chmod(0o755)
+        if folder.exists():  # the same step again, after an interrupt right behind a validation
+            shutil.rmtree(folder)
+        building.rename(folder)
+    finally:
+        shutil.rmtree(building, ignore_errors=True)
+    write_json(run / "last.json", {"step": progress.update})
+    return folder
+
+
+def save_model(model: torch.nn.Module, file: Path) -> None:
+    """Write weights as safetensors; tied matrices once."""
+    safetensors.torch.save_model(model, str(file))
+
+
+def prune_steps(run: Path, keep_last: int, best_step: int) -> None:
+    """Delete old step folders: all but the newest `keep_last` and the best.
+
+    Only the newest keeps what resuming needs.
+    """
+    folders = step_folders(run)
+    for folder in folders[:-keep_last]:
+        if step_of(folder) != best_step:
+            shutil.rmtree(folder)
+    for folder in folders[:-1]:
+        (folder / TRAINING).unlink(missing_ok=True)
+
+
+def read_training_state(run: Path, device: torch.device) -> tuple[Progress, dict[str, Any], Path]:
+    """What `write_step` saved last.
+
+    Returns:
+        The progress, the rest of the state, and the step folder.
+
+    Raises:
+        UserError: there is nothing to resume from, or the file is damaged or holds code.
+    """
+    folder = step_folder(run, "last")
+    file = folder / TRAINING
+    try:
+        state: dict[str, Any] = torch.load(file, map_location=device, weights_only=True)
+        progress = Progress(**state.pop("progress"))
+    except FileNotFoundError:
+        raise UserError(f"{file} is missing: without it this run cannot be resumed.") from None
+    except Exception as error:  # unpickling fails in many ways; all mean the same to the user
+        raise UserError(
+            f"{file} cannot be read safely ({type(error).__name__}): it is damaged, or not a file "
+            "that training wrote. Copy it anew."
+        ) from None
+    return progress, state, folder

@@ -1,0 +1,144 @@
+"""What training tells: metrics.jsonl always, a progress line or bar, TensorBoard if installed."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import logging
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+from rich.console import Console
+from rich.logging import RichHandler
+from rich.markup import escape
+from rich.progress import (
+    BarColumn,
+    Progress,
+    TaskProgressColumn,
+    TextColumn,
+    TimeElapsedColumn,
+)
+
+from seq2seq.run_folder import METRICS
+from seq2seq.training.checkpoint import Progress as State
+from seq2seq.training.validation import Validation
+
+
+def show_logs(console: Console) -> None:
+    """Let the package's log messages appear on `console`."""
+    package = logging.getLogger("seq2seq")
+    package.setLevel(logging.INFO)
+    if not any(isinstance(handler, RichHandler) for handler in package.handlers):
+        handler = RichHandler(console=console, show_path=False, show_time=False, markup=False)
+        package.addHandler(handler)
+
+
+class Reporter:
+    """The one place to which training reports; a context manager that closes its files.
+
+    Args:
+        run: the run folder.
+        console: where people look; a bar on a terminal, plain lines elsewhere.
+    """
+
+    def __init__(self, run: Path, console: Console | None = None) -> None:
+        self.run = run
+        self.console = console or Console(stderr=True)
+        self.metrics = (run / METRICS).open("a", encoding="utf-8")
+        self.tensorboard = _tensorboard(run)
+        self.bar = Progress(
+            TextColumn("training"),
+            BarColumn(),
+            TaskProgressColumn(),
+            TextColumn("{task.description}"),
+            TimeElapsedColumn(),
+            console=self.console,
+            disable=not self.console.is_terminal,
+        )
+        self.task = self.bar.add_task("", total=1.0)
+
+    def __enter__(self) -> Reporter:
+        """Show the bar."""
+        self.bar.start()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        """Hide the bar and close the files."""
+        self.bar.stop()
+        self.metrics.close()
+        if self.tensorboard:
+            self.tensorboard.close()
+
+    def say(self, text: str) -> None:
+        """One line for people."""
+        self.console.print(escape(text), soft_wrap=True, highlight=False)
+
+    def record(self, kind: str, update: int, values: dict[str, Any]) -> None:
+        """One line of metrics.jsonl, and its numbers to TensorBoard.
+
+        Args:
+            kind: train or dev.
+            update: number of the update.
+            values: JSON-ready; NaN and infinity become null.
+        """
+        safe = {k: None if _is_odd(v) else v for k, v in values.items()}
+        line = {"kind": kind, "update": update, **safe}
+        self.metrics.write(json.dumps(line, ensure_ascii=False, allow_nan=False) + "\n")
+        self.metrics.flush()
+        if self.tensorboard:
+            for name, value in safe.items():
+                if isinstance(value, int | float):
+                    self.tensorboard.add_scalar(f"{kind}/{name}", value, update)
+
+    def validated(self, progress: State, result: Validation, *, is_best: bool) -> None:
+        """Tell of a validation: one line, sample translations, advice; all kept in files."""
+        self.record("dev", progress.update, {**result.values, "seconds": progress.seconds})
+        numbers = "  ".join(f"{name} {value:.2f}" for name, value in result.values.items())
+        best = "  (best so far)" if is_best else ""
+        self.say(f"update {progress.update}: dev {numbers}{best}")
+        lines = []
+        for source, reference, translation in result.samples:
+            lines += [f"source      {source}", f"reference   {reference}"]
+            lines += [f"translation {translation}", ""]
+        text = "\n".join(lines)
+        self.say("  " + text.replace("\n", "\n  ").rstrip() if text else "")
+        for warning in result.warnings:
+            self.say(f"warning: {warning}")
+        folder = self.run / "samples"
+        folder.mkdir(exist_ok=True)
+        (folder / f"step-{progress.update}.txt").write_text(text, encoding="utf-8")
+
+    def advance(self, share: float, text: str, *, line: bool) -> None:
+        """Move the bar; without a terminal, print `text` if `line`."""
+        self.bar.update(self.task, completed=share, description=text)
+        if line and not self.console.is_terminal:
+            self.say(f"{share:4.0%}  {text}")
+
+
+def _is_odd(value: object) -> bool:
+    return isinstance(value, float) and value - value != 0.0  # NaN or infinite
+
+
+def _tensorboard(run: Path) -> Any:
+    if importlib.util.find_spec("tensorboard") is None:
+        return None
+    from torch.utils.tensorboard import SummaryWriter  # optional, and slow to import
+
+    return SummaryWriter(str(run / "tensorboard"))
+
+
+def clock(seconds: float) -> str:
+    """Seconds as m:ss or h:mm:ss.
+
+    >>> clock(75)
+    '1:15'
+    """
+    minutes, rest = divmod(round(max(seconds, 0.0)), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours}:{minutes:02d}:{rest:02d}" if hours else f"{minutes}:{rest:02d}"

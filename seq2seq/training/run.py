@@ -1,0 +1,152 @@
+"""From a configuration to a trained run folder: prepare, train, leave a note of the end."""
+
+from __future__ import annotations
+
+import logging
+import shutil
+from hashlib import sha256
+from pathlib import Path
+
+import torch
+
+from seq2seq.config import RunConfig, load_config, save_config, to_dict
+from seq2seq.data.batching import BatchPlan
+from seq2seq.data.corpus import Corpus, open_corpus
+from seq2seq.data.store import TokenStore, build_store
+from seq2seq.data.tokenizer import Tokenizer, train_tokenizer
+from seq2seq.device import resolve_device, resolve_precision
+from seq2seq.model.transformer import parameter_count
+from seq2seq.run_folder import CONFIG, FINISHED, check_vocabulary
+from seq2seq.training.checkpoint import write_json
+from seq2seq.training.log import Reporter, clock
+from seq2seq.training.trainer import Trainer, TrainResult
+from seq2seq.training.validation import Validator
+
+logger = logging.getLogger(__name__)
+
+
+def train(config: RunConfig, run_dir: Path, *, resume: bool = False) -> TrainResult:
+    """Train a model into `run_dir`.
+
+    Args:
+        config: everything about the run; a resumed run keeps its data and model, which the
+            caller checks.
+        run_dir: new folder, or with `resume` the folder of the run to go on with.
+        resume: go on from the last checkpoint.
+
+    Raises:
+        UserError: for whatever the user can put right.
+    """
+    if config.threads:
+        torch.set_num_threads(config.threads)
+    corpus = open_corpus(config.data)
+    tokenizer = _resumed_tokenizer(config, run_dir) if resume else _tokenizer(config, corpus)
+    store = _store(config, corpus, tokenizer)
+    device = resolve_device(config.device)
+    config.precision = resolve_precision(config.precision, device)
+    config.model.source_vocab = tokenizer.source_vocab
+    config.model.target_vocab = tokenizer.target_vocab
+    run_dir.mkdir(parents=True, exist_ok=resume)
+    (run_dir / FINISHED).unlink(missing_ok=True)
+    tokenizer.save(run_dir)
+    save_config(config, run_dir / CONFIG)
+    with Reporter(run_dir) as reporter:
+        plan = BatchPlan(store, config.train.max_tokens, config.seed)
+        validator = Validator(config, tokenizer, corpus.dev)
+        trainer = Trainer(config, run_dir, plan, validator, reporter, device)
+        _introduce(reporter, config, corpus, store, trainer, plan)
+        if resume:
+            trainer.resume()
+        result = trainer.run()
+        _say_goodbye(reporter, result)
+    return result
+
+
+def _resumed_tokenizer(config: RunConfig, run_dir: Path) -> Tokenizer:
+    saved = load_config(run_dir / CONFIG)
+    tokenizer = Tokenizer.load(run_dir, saved.tokenizer.normalization)
+    check_vocabulary(saved, tokenizer, run_dir)
+    config.model.source_vocab = saved.model.source_vocab
+    config.model.target_vocab = saved.model.target_vocab
+    config.precision = saved.precision  # `auto` must not mean something else now
+    return tokenizer
+
+
+def _tokenizer(config: RunConfig, corpus: Corpus) -> Tokenizer:
+    """Train the tokenizer, or take it from the cache: the same text and options give the same."""
+    key = sha256(f"{corpus.fingerprint} {to_dict(config.tokenizer)}".encode()).hexdigest()[:16]
+    folder = _cache(config) / f"tokenizer-{key}"
+    if not folder.exists():
+        tokenizer = train_tokenizer(
+            config.tokenizer,
+            (pair[0] for pair in corpus.train()),
+            (pair[1] for pair in corpus.train()),
+        )
+        building = folder.with_name(f".{folder.name}.new")
+        shutil.rmtree(building, ignore_errors=True)
+        building.mkdir(parents=True)
+        tokenizer.save(building)
+        building.rename(folder)
+    return Tokenizer.load(folder, config.tokenizer.normalization)
+
+
+def _store(config: RunConfig, corpus: Corpus, tokenizer: Tokenizer) -> TokenStore:
+    data = config.data
+    rules = (data.max_length, data.max_ratio, data.drop_duplicates, data.drop_identical)
+    key = sha256(f"{corpus.fingerprint} {rules} {tokenizer.normalization}".encode())
+    for model in tokenizer.models:
+        key.update(model)
+    folder = _cache(config) / f"store-{key.hexdigest()[:16]}"
+    return build_store(corpus.train(), tokenizer, data, folder)
+
+
+def _cache(config: RunConfig) -> Path:
+    """Where tokenizers and token stores are kept for the next run on the same text."""
+    return Path(config.data.cache) if config.data.cache else Path(config.runs) / ".cache"
+
+
+def _introduce(
+    reporter: Reporter,
+    config: RunConfig,
+    corpus: Corpus,
+    store: TokenStore,
+    trainer: Trainer,
+    plan: BatchPlan,
+) -> None:
+    for note in corpus.notes:
+        reporter.say(f"note: {note}")
+    dropped = ", ".join(f"{count:,} {reason}" for reason, count in store.counts.items())
+    reporter.say(
+        f"{corpus.description}: {len(store):,} training pairs"
+        + (f" (dropped: {dropped})" if dropped else "")
+        + f", {len(corpus.dev):,} dev, {len(corpus.test):,} test"
+    )
+    vocab = f"{config.model.source_vocab:,}"
+    if not config.tokenizer.joint:
+        vocab += f" + {config.model.target_vocab:,}"
+    reporter.say(
+        f"{vocab} pieces, {parameter_count(trainer.model):,} parameters, on {trainer.device} in "
+        f"{config.precision}, {len(plan.epoch(0)):,} batches an epoch, "
+        f"{plan.padding():.1%} padding"
+    )
+
+
+def _say_goodbye(reporter: Reporter, result: TrainResult) -> None:
+    progress, run = result.progress, result.run_dir
+    reporter.say(
+        f"{result.reason} after {progress.update:,} updates, {progress.tokens:,} target tokens, "
+        f"{clock(progress.seconds)}"
+        + (f"; {progress.skipped} updates skipped as not finite" if progress.skipped else "")
+    )
+    if result.interrupted:
+        reporter.say(f"to go on: seq2seq train --name {run.name} resume=true")
+        return
+    content = {
+        "reason": result.reason,
+        "updates": progress.update,
+        "tokens": progress.tokens,
+        "seconds": progress.seconds,
+        "best_step": progress.best_step,
+        "best_value": progress.best_value,
+    }
+    write_json(run / FINISHED, content)

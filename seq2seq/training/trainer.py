@@ -1,0 +1,303 @@
+"""Training: from a configuration to a run folder.
+
+The way of the data: `open_corpus` → filters → `Tokenizer` → `build_store` → `BatchPlan` →
+`Transformer.forward` → `summed_loss` → Adam.
+"""
+
+from __future__ import annotations
+
+import math
+import signal
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from types import FrameType
+from typing import Any
+
+import torch
+
+from seq2seq.config import Precision, RunConfig
+from seq2seq.data.batching import Batch, BatchPlan
+from seq2seq.device import autocast
+from seq2seq.errors import UserError
+from seq2seq.model.transformer import Transformer
+from seq2seq.run_folder import WEIGHTS, load_weights
+from seq2seq.training import checkpoint
+from seq2seq.training.averaging import MovingAverage
+from seq2seq.training.checkpoint import Progress
+from seq2seq.training.log import Reporter, clock
+from seq2seq.training.loss import summed_loss
+from seq2seq.training.optim import build_optimizer, learning_rate
+from seq2seq.training.validation import Validator
+
+
+@dataclass(frozen=True)
+class TrainResult:
+    """How training ended."""
+
+    run_dir: Path
+    reason: str  # "finished", "no better for …", "interrupted"
+    progress: Progress
+
+    @property
+    def interrupted(self) -> bool:
+        """Whether the user stopped it."""
+        return self.reason == "interrupted"
+
+
+class Trainer:
+    """One training run.
+
+    Args:
+        config: of the run, vocabulary sizes filled in and precision resolved.
+        run_dir: its folder, with config.json and tokenizer in place.
+        plan: the training batches.
+        validator: measures on the dev set.
+        reporter: told of everything.
+        device: where the model computes.
+    """
+
+    def __init__(
+        self,
+        config: RunConfig,
+        run_dir: Path,
+        plan: BatchPlan,
+        validator: Validator,
+        reporter: Reporter,
+        device: torch.device,
+    ) -> None:
+        self.config = config
+        self.run_dir = run_dir
+        self.plan = plan
+        self.validator = validator
+        self.reporter = reporter
+        self.device = device
+        torch.manual_seed(config.seed)
+        self.model = Transformer(config.model).to(device)
+        self.optimizer = build_optimizer(self.model, config.optim)
+        self.average = MovingAverage(self.model, config.train.ema) if config.train.ema else None
+        self.scaler = torch.amp.GradScaler(device.type, enabled=config.precision is Precision.fp16)
+        self.progress = Progress()
+        self.stopping = False
+        self._epoch_share = 0.0
+        self._skips = 0  # in a row
+        self._window = _Window()
+        self._clock_start = time.perf_counter()
+
+    def resume(self) -> None:
+        """Go on from the last checkpoint."""
+        self.progress, state, folder = checkpoint.read_training_state(self.run_dir, self.device)
+        load_weights(self.model, folder / WEIGHTS)
+        if self.average:  # the weights file holds the average
+            self.average.restore(state["raw_weights"])
+        self.optimizer.load_state_dict(state["optimizer"])
+        self.scaler.load_state_dict(state["scaler"])
+        self._clock_start -= self.progress.seconds
+
+    def run(self) -> TrainResult:
+        """Train to the end or until the user stops it; leaves a checkpoint in every case."""
+        self.model.train()
+        reason = "finished" if self._share() >= 1.0 else None
+        with _stop_on_signals(self):
+            for batches in self._updates():
+                if reason:
+                    break
+                self._update(batches)
+                due = self.progress.update % self.config.train.validate_every == 0
+                if self.stopping:
+                    self._save(is_best=False)
+                    reason = "interrupted"
+                elif self._share() >= 1.0:
+                    reason = self._validate() or "finished"
+                elif due:
+                    reason = self._validate()
+        return TrainResult(self.run_dir, reason or "finished", self.progress)
+
+    def _updates(self) -> Iterator[list[Batch]]:
+        """The batches of one update after another, from where `progress` stands, for ever."""
+        progress, size = self.progress, self.config.train.accumulate
+        while True:
+            plan = self.plan.epoch(progress.epoch)
+            for start in range(progress.batch, len(plan), size):
+                batches = [self.plan.load(pairs) for pairs in plan[start : start + size]]
+                progress.batch = start + size
+                if progress.batch >= len(plan):
+                    progress.epoch, progress.batch = progress.epoch + 1, 0
+                self._epoch_share = progress.batch / len(plan)
+                yield [batch.to(self.device) for batch in batches]
+
+    def _share(self) -> float:
+        """How much of the training is done, by the limit that is nearest."""
+        limits, progress = self.config.train, self.progress
+        shares = [0.0]
+        if limits.max_updates is not None:
+            shares.append(progress.update / limits.max_updates)
+        if limits.max_minutes is not None:
+            shares.append(progress.seconds / max(60.0 * limits.max_minutes, 1e-9))
+        if limits.max_epochs is not None:
+            shares.append((progress.epoch + self._epoch_share) / limits.max_epochs)
+        return min(max(shares), 1.0)
+
+    def _update(self, batches: list[Batch]) -> None:
+        config, progress = self.config, self.progress
+        update = progress.update + 1
+        # Every update has random numbers of its own, so that resuming needs to store none.
+        torch.manual_seed(config.seed * 1_000_003 + update)
+        rate = learning_rate(config.optim, config.model.d_model, update, self._share())
+        for group in self.optimizer.param_groups:
+            group["lr"] = rate
+        tokens = sum(batch.tokens for batch in batches)
+        plain = sum(self._backward(batch, tokens) for batch in batches)
+        norm = self._step()
+        progress.update, progress.tokens = update, progress.tokens + tokens
+        if self.average and math.isfinite(norm):
+            self.average.update(update)
+        self._count_skips(norm)
+        self._window.add(float(plain), tokens, norm)
+        progress.seconds = time.perf_counter() - self._clock_start
+        self._report(rate)
+
+    def _backward(self, batch: Batch, tokens: int) -> torch.Tensor:
+        """Add the gradient of one batch in an update of `tokens`; returns its plain loss."""
+        with autocast(self.device, self.config.precision):
+            logits = self.model(batch.source, batch.target_in)
+        smoothing = self.config.optim.label_smoothing
+        smoothed, plain = summed_loss(logits, batch.target_out, smoothing)
+        torch.autograd.backward(self.scaler.scale(smoothed / tokens))
+        return plain
+
+    def _step(self) -> float:
+        """Clip and step, unless the gradient is not finite; returns its norm before clipping."""
+        self.scaler.unscale_(self.optimizer)
+        limit = self.config.optim.clip_norm or math.inf
+        norm = float(torch.nn.utils.clip_grad_norm_(self.model.parameters(), limit))
+        if math.isfinite(norm):
+            self.scaler.step(self.optimizer)
+        self.scaler.update()
+        self.optimizer.zero_grad(set_to_none=True)
+        return norm
+
+    def _count_skips(self, norm: float) -> None:
+        if math.isfinite(norm):
+            self._skips = 0
+            return
+        self._skips += 1
+        self.progress.skipped += 1
+        if self._skips >= self.config.train.max_skips:
+            rate = self.optimizer.param_groups[0]["lr"]
+            raise UserError(
+                f"The gradient was not finite in {self._skips} updates in a row (the last is "
+                f"{self.progress.update}): lower optim.lr (now {rate:.2g}), raise optim.warmup, or "
+                "use precision=fp32. The last checkpoint is untouched."
+            )
+
+    def _report(self, rate: float) -> None:
+        progress, window = self.progress, self._window
+        share = self._share()
+        line = progress.update % self.config.train.log_every == 0 or progress.update == 1
+        left = clock(progress.seconds * (1 - share) / share) if share else "?"
+        speed = window.tokens / max(time.perf_counter() - window.begin, 1e-9)
+        loss = window.loss / window.tokens
+        text = (
+            f"update {progress.update}  epoch {progress.epoch + 1}  loss {loss:.3f}  "
+            f"lr {rate:.2e}  {speed:,.0f} tokens/s  {left} left"
+        )
+        self.reporter.advance(share, text, line=line)
+        if line:
+            values = {
+                "loss": loss,
+                "lr": rate,
+                "gradient_norm": window.norm,
+                "tokens_per_second": speed,
+                "tokens": progress.tokens,
+                "epoch": progress.epoch,
+                "seconds": progress.seconds,
+                "skipped": progress.skipped,
+            }
+            self.reporter.record("train", progress.update, values)
+            self._window = _Window()
+
+    def _validate(self) -> str | None:
+        """Measure, save, show; returns why to stop, if so."""
+        if self.average:
+            self.average.swap()
+        result = self.validator(self.model)
+        if self.average:
+            self.average.swap()
+        progress, train = self.progress, self.config.train
+        value = result.metric(train.metric)
+        is_best = math.isfinite(value) and (
+            progress.best_value is None or value > progress.best_value
+        )
+        if is_best:
+            progress.best_value, progress.best_step, progress.worse = value, progress.update, 0
+        else:
+            progress.worse += 1
+        progress.seconds = time.perf_counter() - self._clock_start
+        self._save(is_best=is_best)
+        self.reporter.validated(progress, result, is_best=is_best)
+        self._window = _Window()
+        if train.patience is not None and progress.worse >= train.patience:
+            return f"no better {train.metric} for {progress.worse} validations"
+        return None
+
+    def _save(self, *, is_best: bool) -> None:
+        state: dict[str, Any] = {
+            "optimizer": self.optimizer.state_dict(),
+            "scaler": self.scaler.state_dict(),
+        }
+        if self.average:
+            self.average.swap()
+            state["raw_weights"] = self.average.shadow
+        checkpoint.write_step(
+            self.run_dir,
+            self.progress,
+            lambda file: checkpoint.save_model(self.model, file),
+            state,
+        )
+        if self.average:
+            self.average.swap()
+        if is_best:
+            best = {"step": self.progress.best_step, "value": self.progress.best_value}
+            checkpoint.write_json(
+                self.run_dir / "best.json", {**best, "metric": self.config.train.metric.value}
+            )
+        checkpoint.prune_steps(self.run_dir, self.config.train.keep_last, self.progress.best_step)
+
+
+class _Window:
+    """Sums since the last log line."""
+
+    def __init__(self) -> None:
+        self.begin = time.perf_counter()
+        self.loss = 0.0
+        self.tokens = 0
+        self.norm = 0.0
+
+    def add(self, loss: float, tokens: int, norm: float) -> None:
+        self.loss += loss
+        self.tokens += tokens
+        self.norm = norm
+
+
+@contextmanager
+def _stop_on_signals(trainer: Trainer) -> Iterator[None]:
+    """Ctrl-C and termination end training after the running update; a second one ends it now."""
+
+    def stop(number: int, frame: FrameType | None) -> None:  # noqa: ARG001
+        if trainer.stopping:
+            raise KeyboardInterrupt
+        trainer.stopping = True
+
+    if threading.current_thread() is not threading.main_thread():
+        yield  # only the main thread may set handlers
+        return
+    before = {number: signal.signal(number, stop) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)

@@ -1,0 +1,130 @@
+"""Validation: dev loss, greedy translations, their scores, and what they say of small data."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import torch
+
+from seq2seq.config import Metric, RunConfig, Search
+from seq2seq.data.batching import make_batch
+from seq2seq.data.tokenizer import Tokenizer
+from seq2seq.decoding.translator import Translation, Translator
+from seq2seq.evaluation import evaluate
+from seq2seq.model.transformer import Transformer
+from seq2seq.training.loss import summed_loss
+
+Pair = tuple[str, str]
+
+
+@dataclass(frozen=True)
+class Validation:
+    """One validation: numbers for metrics.jsonl, translations to look at, advice."""
+
+    values: dict[str, float]
+    samples: list[tuple[str, str, str]]  # source, reference, translation
+    warnings: list[str]
+
+    def metric(self, metric: Metric) -> float:
+        """The deciding number, larger is better."""
+        value = self.values[metric.value]
+        return -value if metric is Metric.loss else value
+
+
+class Validator:
+    """Measures a model on the dev set, in float32 and evaluation mode.
+
+    Args:
+        config: of the run.
+        tokenizer: of the run.
+        dev: sentence pairs; the loss is over all of them, translations over the first `dev_limit`.
+    """
+
+    def __init__(self, config: RunConfig, tokenizer: Tokenizer, dev: Sequence[Pair]) -> None:
+        self.config = config
+        self.tokenizer = tokenizer
+        limit = config.data.max_length  # a longer dev line is cut for the loss
+        sources = tokenizer.encode_source([source for source, _ in dev])
+        targets = tokenizer.encode_target([target for _, target in dev])
+        self.encoded = sorted(
+            ((s[:limit], t[:limit]) for s, t in zip(sources, targets, strict=True)),
+            key=lambda pair: (len(pair[1]), len(pair[0])),
+        )
+        self.shown = list(dev[: config.train.dev_limit])
+
+    def __call__(self, model: Transformer) -> Validation:
+        """Validate `model`; its mode is as before afterwards."""
+        was_training = model.training
+        model.eval()
+        try:
+            values = self._losses(model)
+            translations = self._translate(model)
+        finally:
+            model.train(was_training)
+        texts = [translation.text for translation in translations]
+        if texts:
+            values |= self._scores(texts)
+        triples = [(s, t, text) for (s, t), text in zip(self.shown, texts, strict=True)]
+        return Validation(
+            values, triples[: self.config.train.samples], _warnings(texts, translations)
+        )
+
+    @torch.inference_mode()
+    def _losses(self, model: Transformer) -> dict[str, float]:
+        device = next(model.parameters()).device
+        smoothed = plain = tokens = 0.0
+        size = 64
+        for start in range(0, len(self.encoded), size):
+            part = self.encoded[start : start + size]
+            batch = make_batch([s for s, _ in part], [t for _, t in part]).to(device)
+            logits = model(batch.source, batch.target_in)
+            sums = summed_loss(logits, batch.target_out, self.config.optim.label_smoothing)
+            smoothed, plain = smoothed + float(sums[0]), plain + float(sums[1])
+            tokens += batch.tokens
+        loss = plain / tokens
+        perplexity = float(torch.tensor(loss).exp())
+        return {"loss": loss, "smoothed_loss": smoothed / tokens, "perplexity": perplexity}
+
+    def _translate(self, model: Transformer) -> list[Translation]:
+        greedy = replace(self.config.decode, search=Search.beam, beam=1, n_best=1)
+        return Translator(model, self.tokenizer, greedy).translate([s for s, _ in self.shown])
+
+    def _scores(self, texts: list[str]) -> dict[str, float]:
+        references = [target for _, target in self.shown]
+        scores = evaluate(
+            texts,
+            [references],
+            target_lang=self.config.data.target_lang,
+            metrics=("bleu", "chrf"),
+            resamples=0,
+        ).to_dict()
+        same = sum(text == reference for text, reference in zip(texts, references, strict=True))
+        return {
+            "bleu": float(scores["bleu"]["score"]),
+            "chrf": float(scores["chrf"]["score"]),
+            "exact": 100.0 * same / len(texts),
+        }
+
+
+def _warnings(texts: list[str], translations: list[Translation]) -> list[str]:
+    """Signs that nothing useful is being learnt yet, which BLEU alone does not tell apart."""
+    warnings = []
+    if len(texts) >= 10:
+        text, count = Counter(texts).most_common(1)[0]
+        if count > len(texts) / 2:
+            warnings.append(
+                f"{count} of {len(texts)} dev translations are the same ({text[:60]!r}): the model "
+                "ignores the source. Train longer; if it stays so, lower optim.lr, use a smaller "
+                "model, or check that source and target lines belong together."
+            )
+    if texts:
+        endless = sum(translation.hit_limit for translation in translations)
+        if endless > len(texts) / 2:
+            warnings.append(
+                f"{endless} of {len(texts)} dev translations run into the length limit: the model "
+                "has not learnt to end sentences. Train longer; if it stays so, check for lines "
+                "that hold many sentences on the target side."
+            )
+    return warnings
