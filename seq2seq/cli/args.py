@@ -5,21 +5,31 @@ from __future__ import annotations
 import argparse
 import contextlib
 import difflib
+import logging
 import os
 import sys
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import NoReturn, TextIO
 
+from seq2seq.cli import options
 from seq2seq.errors import UserError
+
+INTERRUPTED = 130  # exit status: 128 + SIGINT, as shells count
 
 
 class Parser(argparse.ArgumentParser):
     """An argument parser whose errors are `UserError`s and whose help keeps its line breaks."""
 
     def __init__(
-        self, command: str, description: str, examples: str, *, overrides: str = ""
+        self,
+        command: str,
+        description: str,
+        examples: str,
+        *,
+        schema: type | None = None,
+        groups: Sequence[str] = (),
     ) -> None:
         """Start the parser of `seq2seq COMMAND`.
 
@@ -27,18 +37,27 @@ class Parser(argparse.ArgumentParser):
             command: The sub-command.
             description: What it does, what goes in and what comes out.
             examples: Complete commands, one a line.
-            overrides: What `key=value` arguments may set; empty: there are none.
+            schema: The dataclass that `key=value` arguments fill; None: there are no such.
+            groups: Those of `conf/` that the command's entry file knows.
         """
         super().__init__(
             prog=f"seq2seq {command}",
-            usage=f"seq2seq {command} [options]" + (" [key=value …]" if overrides else ""),
+            usage=f"seq2seq {command} [options]" + (" [key=value …]" if schema else ""),
             description=description,
             epilog="examples:\n" + "\n".join(f"  {line}" for line in examples.strip().split("\n")),
             formatter_class=argparse.RawDescriptionHelpFormatter,
             allow_abbrev=False,
         )
-        if overrides:
-            self.add_argument("overrides", nargs="*", metavar="key=value", help=overrides)
+        self.schema, self.groups = schema, groups
+        if schema:
+            text = "settings; group=choice sets several at once"
+            self.add_argument("overrides", nargs="*", metavar="key=value", help=text)
+
+    def format_help(self) -> str:
+        """The help, with every group and option that key=value may set."""
+        if self.schema is None:
+            return super().format_help()
+        return super().format_help() + options.describe(self.schema, self.groups)
 
     def error(self, message: str) -> NoReturn:
         """Raise instead of printing the usage, which would bury the message."""
@@ -91,6 +110,22 @@ def chosen(args: argparse.Namespace, keys: dict[str, str]) -> dict[str, object]:
     """The configuration keys that the user set by ordinary flags, with their values."""
     values = ((key, getattr(args, flag, None)) for flag, key in keys.items())
     return {key: value for key, value in values if value is not None}
+
+
+def show_warnings() -> None:
+    """Let warnings of the package reach stderr, each with the word in front."""
+    logger = logging.getLogger("seq2seq")
+    if not logger.handlers:
+        handler = logging.StreamHandler()
+        handler.setFormatter(logging.Formatter("%(message)s"))
+        handler.addFilter(_with_level)
+        logger.addHandler(handler)
+
+
+def _with_level(record: logging.LogRecord) -> bool:
+    record.msg = f"{record.levelname.lower()}: {record.getMessage()}"
+    record.args = None
+    return True
 
 
 @contextlib.contextmanager
@@ -150,7 +185,7 @@ def refuse_same_file(source: str | None, output: str | None) -> None:
 
 
 @contextlib.contextmanager
-def progress_bar(what: str) -> Iterator[Callable[[int, int], None] | None]:
+def progress_bar(what: str) -> Iterator[Callable[[int, int | None], None] | None]:
     """Give a function `(done, total)` that shows progress on stderr; None without a terminal."""
     if not sys.stderr.isatty():
         yield None

@@ -10,6 +10,7 @@ import sys
 from collections.abc import Callable
 from typing import cast
 
+from seq2seq.cli.args import INTERRUPTED
 from seq2seq.errors import UserError
 from seq2seq.version import __version__
 
@@ -26,7 +27,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
 """Sub-command → ("module:function", one line of help); a function maps its argv to a status."""
 
 USER_ERROR = 2
-INTERRUPTED = 130  # 128 + SIGINT, as shells count
+
 BROKEN_PIPE = 141  # 128 + SIGPIPE
 
 _USAGE = """\

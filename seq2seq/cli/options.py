@@ -32,14 +32,15 @@ def groups() -> dict[str, dict[str, str]]:
     return found
 
 
-def describe_groups(names: typing.Collection[str]) -> str:
-    """One line for each choice of each of these groups."""
-    lines = []
+def describe(schema: type, chosen: typing.Collection[str]) -> str:
+    """The help on `key=value` arguments: choices of some groups, and all options of a schema."""
+    lines = ["\ngroups (group=choice takes a file of settings):"]
     for group, choices in groups().items():
-        if group in names:
+        if group in chosen:
             width = max(len(f"{group}={choice}") for choice in choices)
             lines += [f"  {f'{group}={name}':<{width}}  {text}" for name, text in choices.items()]
-    return "\n".join(lines)
+    lines += ["\noptions (key=value; what holds where neither a group nor the run says otherwise):"]
+    return "\n".join([*lines, describe_options(schema), ""])
 
 
 def describe_options(schema: type) -> str:

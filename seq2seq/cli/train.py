@@ -5,10 +5,11 @@ from __future__ import annotations
 import argparse
 import datetime
 import os
+import shlex
 from pathlib import Path
 
 from seq2seq.cli import options
-from seq2seq.cli.args import Parser, chosen
+from seq2seq.cli.args import INTERRUPTED, Parser, chosen
 from seq2seq.config import RunConfig, load_config, to_dict
 from seq2seq.errors import UserError
 
@@ -40,9 +41,6 @@ seq2seq train --name heads --multirun model.encoder_heads=1,2,4 experiment=gramm
 
 def main(argv: list[str]) -> int:
     """Run `seq2seq train`; the last line printed is "run: PATH"."""
-    if "-h" in argv or "--help" in argv:
-        print(full_help(), end="")
-        return 0
     args = parser().parse(argv)
     plans = [configure(args, overrides) for overrides in _points(args)]
     if args.cfg:
@@ -52,7 +50,8 @@ def main(argv: list[str]) -> int:
         return 0
     _name_runs(plans)
     for plan in plans:
-        _train(plan)
+        if status := _train(plan):
+            return status
     return 0
 
 
@@ -63,7 +62,8 @@ def parser() -> Parser:
         "Trains a translation model and keeps it, with all that made it, in the folder runs/NAME.\n"
         "Ctrl-C saves; --resume goes on exactly where it stopped. The last line is 'run: PATH'.",
         EXAMPLES,
-        overrides="settings; group=choice sets many at once",
+        schema=RunConfig,
+        groups=tuple(options.groups()),
     )
     run = result.add_argument_group("run")
     run.add_argument("--name", help="the run is kept in RUNS/NAME (default: date and time)")
@@ -89,16 +89,6 @@ def parser() -> Parser:
         "-m", "--multirun", action="store_true", help="key=a,b trains once for each value"
     )
     return result
-
-
-def full_help() -> str:
-    """The help of the command and of every group and option."""
-    groups = options.describe_groups(list(options.groups()))
-    return (
-        f"{parser().format_help()}\ngroups (choose one file of each; an experiment chooses them "
-        f"all):\n{groups}\n\noptions (key=value, with the values that hold where no group says "
-        f"otherwise; --cfg job\nshows what really holds):\n{options.describe_options(RunConfig)}\n"
-    )
 
 
 def configure(args: argparse.Namespace, overrides: list[str]) -> RunConfig:
@@ -187,16 +177,18 @@ def _name_runs(plans: list[RunConfig]) -> None:
             plan.name = f"{plan.name}-{number}"
 
 
-def _train(config: RunConfig) -> None:
+def _train(config: RunConfig) -> int:
     folder = run_folder(config)
     first = int(os.environ.get("RANK", "0")) == 0  # of the processes that torchrun started
     if first and not config.resume and folder.exists() and any(folder.iterdir()):
         raise UserError(
             f"{folder} exists already: choose another --name, or go on with it by --resume."
         )
-    from seq2seq.training.trainer import train
+    from seq2seq.training.run import train
 
     result = train(config, folder, resume=config.resume)
+    if result.interrupted and first:
+        print(f"go on with: seq2seq train --run {shlex.quote(str(folder))} --resume")
     if first:
-        print(result)
         print(f"run: {folder}", flush=True)
+    return INTERRUPTED if result.interrupted else 0

@@ -1,0 +1,53 @@
+#!/usr/bin/env bash
+# The whole way once: sets everything up, trains the default model on the embedded (synthetic)
+# grammar corpus, evaluates it, translates, and draws what every attention head looks at.
+# Run again, it skips what is done; `rm -r runs/demo` starts over.
+source "$(dirname "${BASH_SOURCE[0]}")/setup.sh"
+
+run=runs/demo
+pictures=$run/attention
+report=$run/evaluation.txt
+seq2seq() { "$python" -m seq2seq "$@"; }
+title() { printf '\n== %s\n' "$1"; }
+
+title "Training"
+if [ -f "$run/finished.json" ]; then
+  echo "Done before: $run"
+elif [ -f "$run/last.json" ]; then
+  echo "Going on where it was interrupted."
+  seq2seq train --run "$run" --resume
+else
+  rm -rf "$run" # interrupted before anything was saved
+  seq2seq train --run "$run" experiment=grammar
+fi
+
+title "Evaluation on held-out word combinations (synthetic corpus)"
+if [ ! -f "$report" ]; then
+  seq2seq evaluate --run "$run" --split test >"$report.part"
+  mv "$report.part" "$report"
+fi
+cat "$report"
+
+title "Translations"
+cat >"$run/lesson.txt" <<'TEXT'
+The developer deployed the application because it was ready.
+The database rejected the request because it was slow.
+The database rejected the request because it was long.
+The animal crossed the road because it was frightened.
+The engineer fixed the server because it had stopped responding.
+TEXT
+seq2seq translate --run "$run" --input "$run/lesson.txt" --output "$run/lesson.translated.txt"
+paste -d '\n' "$run/lesson.txt" <(sed 's/^/  → /' "$run/lesson.translated.txt")
+
+title "Attention of every head"
+if [ ! -f "$pictures/done" ]; then
+  seq2seq attention --run "$run" --input "$run/lesson.txt" --out "$pictures"
+  touch "$pictures/done"
+fi
+echo "$(find "$pictures" -name '*.png' | wc -l) pictures"
+
+title "Where everything is"
+echo "model and logs   $run"
+echo "quality          $(grep -m1 BLEU "$report") (synthetic corpus)"
+echo "pictures         $pictures"
+echo "Translate:       .venv/bin/seq2seq translate --run $run < your.txt"

@@ -1,0 +1,5 @@
+"""`python scripts/evaluate.py …` is `seq2seq evaluate …`."""
+
+from seq2seq.cli.main import main
+
+raise SystemExit(main(command="evaluate"))
