@@ -200,13 +200,12 @@ def _file_notes(split: Split, distinct: int, known: int) -> list[str]:
 
 
 def _grammar_corpus(config: DataConfig) -> Corpus:
-    from seq2seq.data import grammar  # its lexicon is read only where it is used
-
     if (config.source_lang, config.target_lang) != ("en", "de"):
         raise UserError(
             f"data=grammar is English to German, not {config.source_lang} to "
             f"{config.target_lang}: set data.source_lang=en and data.target_lang=de."
         )
+    from seq2seq.data import grammar  # its lexicon is read only where it is used
 
     def pairs(count: int, split: str) -> Iterator[Pair]:
         made = grammar.generate(count, split=split, seed=config.grammar_seed)

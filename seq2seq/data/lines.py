@@ -137,6 +137,12 @@ def check_file(path: str | Path, option: str | None = None) -> None:
         raise UserError(f"{prefix}{path} cannot be read: {error.strerror}.") from None
 
 
+def check_new_folder(path: Path, option: str) -> None:
+    """Raise a UserError unless `path` is free for new files: absent, or an empty folder."""
+    if path.exists() and (not path.is_dir() or any(path.iterdir())):
+        raise UserError(f"{option}: {path} exists already; name another folder or remove it first.")
+
+
 def _decoded(path: str | Path, option: str | None) -> Iterator[str]:
     for number, raw in enumerate(_raw_lines(path, option), start=1):
         try:
