@@ -215,7 +215,7 @@ def _grammar_corpus(config: DataConfig) -> Corpus:
     # The lexicon and the rules decide the pairs, so their text stands for them in the fingerprint.
     digest = sha256()
     for file in sorted(resources.files("seq2seq.data").iterdir(), key=lambda file: file.name):
-        if file.name.startswith(("grammar", "lexicon")):
+        if file.is_file() and file.name.startswith(("grammar", "lexicon")):
             digest.update(file.read_bytes())
     return Corpus(
         dev=list(pairs(config.dev_size, "dev")),

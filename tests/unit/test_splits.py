@@ -76,6 +76,13 @@ def test_repeated_pairs_leave_training_altogether_but_do_not_eat_it() -> None:
     assert found.removed == 14
 
 
+@pytest.mark.parametrize("seed", range(30))
+def test_no_pair_is_drawn_twice_from_a_text_of_repeats(seed: int) -> None:
+    found = split(numbered(40) * 5, seed=seed)
+    assert len(found.dev) == len(found.test) == 2
+    assert len(found.held_out) == 4
+
+
 def test_blank_pairs_are_never_drawn() -> None:
     pairs = [(f"s{i}", "") if i % 10 else (f"s{i}", f"t{i}") for i in range(2000)]
     found = split(pairs)
