@@ -12,7 +12,6 @@ Shapes: B sentences still running, K live prefixes of each, n outputs kept, V vo
 
 from __future__ import annotations
 
-import itertools
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -31,6 +30,7 @@ from seq2seq.decoding.search import (
     StepFunction,
     at_least_float32,
     check_finite,
+    log_totals,
     top_k,
 )
 
@@ -91,15 +91,12 @@ def beam_search(  # noqa: PLR0913 — the rules of a search, each with its own n
         return greedy_search(step, state, rules)
     search = _Search(rules, beam, n_best)
     last = torch.full((batch, 1), bos, device=max_len.device)
-    for position in itertools.count():
-        if not len(search.rows):
-            break
-        tokens, beams = search.advance(step(last, state), position)
+    while len(search.rows):
+        tokens, beams = search.advance(step(last, state))
         kept = search.drop_finished()
         if len(kept):
-            beams = beams[kept] if len(kept) < len(beams) else beams
-            last = tokens[kept] if len(kept) < len(tokens) else tokens
-            state.select(kept, beams)
+            state.select(kept, beams[kept])
+            last = tokens[kept]
     return search.results()
 
 
@@ -124,6 +121,7 @@ class _Search:
         self.beam = beam
         self.never = torch.cat((rules.never(), torch.tensor([rules.eos], device=device)))
         self.shortest = int(rules.max_len.min()) if batch else 0  # nothing is at its limit before
+        self.position = 0  # length of the live prefixes
         self.history = History()
         self.rows = torch.arange(batch, device=device)  # [B], their places in the batch
         self.limits = rules.max_len  # [B]
@@ -135,7 +133,7 @@ class _Search:
         )
         self.done: list[tuple[Tensor, _Finished]] = []  # rows, and what was found for them
 
-    def advance(self, logits: Tensor, position: int) -> tuple[Tensor, Tensor]:
+    def advance(self, logits: Tensor) -> tuple[Tensor, Tensor]:
         """Take one step with `logits` [B, K, V].
 
         Returns:
@@ -143,19 +141,19 @@ class _Search:
         """
         logits = at_least_float32(logits)
         vocabulary = logits.shape[-1]
-        total = logits.logsumexp(-1)  # [B, K]
+        total = log_totals(logits)  # [B, K]
         ends = logits[..., self.rules.eos] - total
         ended = self.live + ends
         room = self.live - total
-        if position < self.rules.min_len:
-            ended = ended.masked_fill((self.limits > position)[:, None], -torch.inf)
-        if position >= self.shortest:
-            room = room.masked_fill((self.limits <= position)[:, None], -torch.inf)
+        if self.position < self.rules.min_len:
+            ended = ended.masked_fill((self.limits > self.position)[:, None], -torch.inf)
+        if self.position >= self.shortest:
+            room = room.masked_fill((self.limits <= self.position)[:, None], -torch.inf)
 
         logits.index_fill_(-1, self.never, -torch.inf)
         extended = logits.add_(room[..., None]).flatten(1)  # [B, K·V], log-probabilities
         best, columns = top_k(extended, min(2 * self.beam, extended.shape[1]))
-        self._finish(ended, best, position)
+        self._finish(ended, best)
 
         parents, tokens = columns // vocabulary, columns % vocabulary
         parents, tokens = parents[:, : self.beam], tokens[:, : self.beam]
@@ -163,16 +161,17 @@ class _Search:
         log_probs = live - self.live.gather(1, parents)
         self.history.add(self.rows, tokens, parents, log_probs, ends)
         self.live = live
+        self.position += 1
         return tokens, parents
 
-    def _finish(self, ended: Tensor, best: Tensor, position: int) -> None:
+    def _finish(self, ended: Tensor, best: Tensor) -> None:
         """Let ends [B, K] enter the finished set if they are among the 2K best extensions."""
         everything = torch.cat((ended, best), 1)
         enough = min(2 * self.beam, everything.shape[1])
         worst = everything.topk(enough).values[:, -1:]
-        scores = ended / length_penalty(position + 1.0, self.rules.alpha)
+        scores = ended / length_penalty(self.position + 1.0, self.rules.alpha)
         scores = scores.masked_fill(ended < worst, -torch.inf)
-        names = torch.arange(ended.shape[1], device=ended.device) + position * self.beam
+        names = torch.arange(ended.shape[1], device=ended.device) + self.position * self.beam
         old = self.finished
         scores = torch.cat((old.scores, scores), 1)
         origins = torch.cat((old.origins, names.expand_as(ended)), 1)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Callable
 
 import torch
@@ -16,6 +15,7 @@ from seq2seq.decoding.search import (
     StepFunction,
     at_least_float32,
     check_finite,
+    log_totals,
     top_k,
 )
 
@@ -61,11 +61,10 @@ def follow(
     ended = torch.zeros((rules.batch, paths), dtype=torch.bool, device=device)
     beams = torch.arange(paths, device=device)
     history = History()
-    for position in itertools.count():
-        if not len(rows):
-            break
+    position = 0
+    while len(rows):
         logits = at_least_float32(step(last, state))  # [B, K, V]
-        total = logits.logsumexp(-1)
+        total = log_totals(logits)
         logits.index_fill_(-1, never, -torch.inf)
         if position < rules.min_len:
             logits[..., rules.eos].masked_fill_((limits > position)[:, None], -torch.inf)
@@ -75,6 +74,7 @@ def follow(
         log_probs = logits.gather(-1, last[..., None])[..., 0] - total
         history.add(rows, last, log_probs)
         ended = ended | (last == rules.eos)
+        position += 1
         running = ~ended.all(1)
         count = int(running.sum())
         # Finished sentences cost a little while they stay, and copying the cache to be rid of them

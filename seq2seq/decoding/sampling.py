@@ -104,7 +104,9 @@ def pick(logits: Tensor, points: Tensor, *, top_k: int, top_p: float) -> Tensor:
     reached = probabilities.cumsum(-1)  # [B, K, k]
     # Up to and with the token that reaches top_p; rounding must not let in what is impossible.
     kept = (reached < top_p).sum(-1, keepdim=True) + 1
-    last = torch.minimum(kept, (probabilities > 0).sum(-1, keepdim=True)) - 1
-    goal = points.to(reached)[..., None] * reached.gather(-1, last)
+    possible = (probabilities > 0).sum(-1, keepdim=True).clamp(min=1)
+    last = torch.minimum(kept, possible) - 1
+    points = points.to(reached.dtype).to(reached.device)
+    goal = points[..., None] * reached.gather(-1, last)
     place = torch.searchsorted(reached, goal, right=True)
     return tokens.gather(-1, torch.minimum(place, last))[..., 0]

@@ -135,6 +135,18 @@ def at_least_float32(logits: Tensor) -> Tensor:
     return logits.to(torch.promote_types(logits.dtype, torch.float32))
 
 
+def log_totals(logits: Tensor) -> Tensor:
+    """`logits.logsumexp(-1)`: what to subtract from logits [B, K, V] for log-probabilities, [B, K].
+
+    On a CPU a few rows at a time, whose exponentials stay in its cache.
+    """
+    if logits.device.type != "cpu":
+        return logits.logsumexp(-1)
+    rows = max(1, (1 << 18) // logits.shape[-1])  # 1 MiB
+    parts = [part.logsumexp(-1) for part in logits.flatten(0, 1).split(rows)]
+    return torch.cat(parts).view(logits.shape[:-1])
+
+
 class History:
     """Tensors [B, K] of every step, of which B falls as sentences finish and K may change."""
 
