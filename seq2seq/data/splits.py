@@ -92,7 +92,7 @@ def split_off(
     """
     if found.distinct < SMALLEST:
         usable = (pair for pair in pairs if not (is_blank(pair[0]) or is_blank(pair[1])))
-        return Split(dev=list(dict.fromkeys(usable))[:dev_size], memory=True)
+        return Split(dev=list(dict.fromkeys(usable))[:dev_size], memory=dev_size > 0)
     cap = max(1, int(found.distinct * SHARE))
     dev_size, test_size = min(dev_size, cap), min(test_size, cap)
     # Some places hold blank or repeated pairs, so more are drawn than needed.

@@ -103,6 +103,14 @@ def test_text_too_small_to_split_validates_on_itself(tmp_path: Path, count: int)
     assert corpus.notes[0].startswith("dev set = training set")
 
 
+def test_no_dev_set_asked_for(tmp_path: Path) -> None:
+    config = files(tmp_path, train=numbered(5))
+    config.dev_size = 0
+    corpus = open_corpus(config)
+    assert (corpus.dev, corpus.test, corpus.notes) == ([], [], [])
+    assert list(corpus.train()) == numbered(5)
+
+
 def test_text_without_a_single_usable_pair_is_refused(tmp_path: Path) -> None:
     with pytest.raises(UserError, match="no pair with text on both sides"):
         open_corpus(files(tmp_path, train=[("a", "\u00a0"), ("\u200b", "B")]))
