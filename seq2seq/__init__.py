@@ -24,7 +24,7 @@ _PUBLIC = {
     "Translation": "seq2seq.decoding.translator",
     "evaluate": "seq2seq.evaluation",
     "load_run": "seq2seq.run_folder",
-    "train": "seq2seq.training.trainer",
+    "train": "seq2seq.training.run",
     "capture": "seq2seq.analysis.capture",
 }
 

@@ -57,11 +57,11 @@ def compose(
     Raises:
         UserError: an unknown key or choice (the nearest one is named), or a value of a wrong type.
     """
-    texts, rest = _take_texts(_normalize(overrides), schema)
+    overrides = _quote_texts(_normalize(overrides), schema)
     if config_dir is not None:
-        rest.append(_search_path(config_dir))
-    composed = _compose(entry, start or schema, rest, option_names(schema))
-    for key, value in {**texts, **(values or {})}.items():
+        overrides.append(_search_path(config_dir))
+    composed = _compose(entry, start or schema, overrides, option_names(schema))
+    for key, value in (values or {}).items():
         *sections, name = key.split(".")
         section = composed
         for part in sections:
@@ -144,27 +144,21 @@ def _normalize(overrides: list[str]) -> list[str]:
     return stripped
 
 
-def _take_texts(overrides: list[str], schema: type) -> tuple[dict[str, object], list[str]]:
-    """Split off the values of text options, which Hydra's grammar would refuse or alter.
+def _quote_texts(overrides: list[str], schema: type) -> list[str]:
+    """Quote the values of text options, which Hydra's grammar would otherwise refuse or alter.
 
     It stumbles over non-ASCII letters, `=`, `,`, `~` and `(`, and reads 007 as 7. Quoted values,
-    interpolations `${…}`, `null` and nothing at all keep their meaning there.
+    interpolations `${…}`, `null` and nothing at all keep their meaning.
     """
     names = _text_names(schema)
-    texts: dict[str, object] = {}
-    rest = []
+    quoted = []
     for override in overrides:
-        found = _ASSIGNMENT.fullmatch(override)
-        if found is None or found["key"] not in names:
-            rest.append(override)
-            continue
-        key, value = found["key"], found["value"]
-        texts.pop(key, None)  # of two settings of one key, the last counts
-        if value in ("", "null") or value[0] in "\"'" or "${" in value:
-            rest.append(override)
-        else:
-            texts[key] = str(Path(value).expanduser()) if value.startswith("~/") else value
-    return texts, rest
+        key, _, value = override.partition("=")
+        if key in names and value not in ("", "null") and not re.match(r"""["']|.*\$\{""", value):
+            value = str(Path(value).expanduser()) if value.startswith("~/") else value
+            override = f"{key}={quote(value)}"
+        quoted.append(override)
+    return quoted
 
 
 def _search_path(config_dir: str) -> str:
@@ -220,9 +214,10 @@ def _unreadable(override: str) -> str:
 
 def nearest(key: str, known: list[str]) -> str:
     """A hint for a key that does not exist: the option or group that was probably meant."""
+    if key in groups():
+        return "this command does not set it; see --help."
     same_leaf = [name for name in known if name.rpartition(".")[2] == key.rpartition(".")[2]]
-    names = [*known, *groups()]
-    near = same_leaf or difflib.get_close_matches(key, names, 1)
+    near = same_leaf or difflib.get_close_matches(key, [*known, *groups()], 1)
     return f"did you mean {near[0]}?" if near else "see --help for all of them."
 
 

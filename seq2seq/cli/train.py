@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 import datetime
 import os
-import shlex
 from pathlib import Path
 
 from seq2seq.cli import options
@@ -100,6 +99,7 @@ def configure(args: argparse.Namespace, overrides: list[str]) -> RunConfig:
     from seq2seq.cli.configure import compose, is_choice
 
     values = chosen(args, FLAGS) | _split_run(args)
+    typed = overrides
     chose_data = any(is_choice(override, "data") for override in overrides)
     if not chose_data and not set(values).isdisjoint(FILE_FLAGS.values()):
         overrides = ["data=files", *overrides]
@@ -113,10 +113,8 @@ def configure(args: argparse.Namespace, overrides: list[str]) -> RunConfig:
     for name in ("name", "runs", "device", "threads"):
         setattr(saved, name, getattr(config, name))
     # What was trained so far decides, except for what the user says now.
-    config = compose(
-        "resume", RunConfig, overrides, values, start=saved, config_dir=args.config_dir
-    )
-    _keep_what_cannot_change(saved, config)
+    config = compose("resume", RunConfig, typed, values, start=saved, config_dir=args.config_dir)
+    _refuse_changes(saved, config)
     return config
 
 
@@ -148,11 +146,8 @@ def _check_name(config: RunConfig) -> None:
         raise UserError(f"--name {name!r} must be the name of a folder inside {config.runs}.")
 
 
-def _keep_what_cannot_change(saved: RunConfig, config: RunConfig) -> None:
+def _refuse_changes(saved: RunConfig, config: RunConfig) -> None:
     """Refuse settings that contradict the weights and the data order trained so far."""
-    config.tokenizer.vocab_size = saved.tokenizer.vocab_size  # as lowered for a small corpus
-    config.model.source_vocab = saved.model.source_vocab
-    config.model.target_vocab = saved.model.target_vocab
     before, now = to_dict(saved), to_dict(config)
     for section in ("data", "tokenizer", "model"):
         for key, value in before[section].items():
@@ -180,15 +175,13 @@ def _name_runs(plans: list[RunConfig]) -> None:
 def _train(config: RunConfig) -> int:
     folder = run_folder(config)
     first = int(os.environ.get("RANK", "0")) == 0  # of the processes that torchrun started
-    if first and not config.resume and folder.exists() and any(folder.iterdir()):
+    if first and not config.resume and folder.exists():
         raise UserError(
             f"{folder} exists already: choose another --name, or go on with it by --resume."
         )
     from seq2seq.training.run import train
 
     result = train(config, folder, resume=config.resume)
-    if result.interrupted and first:
-        print(f"go on with: seq2seq train --run {shlex.quote(str(folder))} --resume")
     if first:
         print(f"run: {folder}", flush=True)
     return INTERRUPTED if result.interrupted else 0
