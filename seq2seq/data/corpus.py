@@ -15,7 +15,7 @@ from itertools import islice
 from typing import Any
 
 from seq2seq.config import DataConfig, DataKind
-from seq2seq.data import multi30k
+from seq2seq.data import grammar, multi30k
 from seq2seq.data.lines import Pair, PairFiles, count_lines, read_lines
 from seq2seq.data.splits import Split, scan, split_off
 from seq2seq.errors import UserError
@@ -205,9 +205,8 @@ def _grammar_corpus(config: DataConfig) -> Corpus:
             f"data=grammar is English to German, not {config.source_lang} to "
             f"{config.target_lang}: set data.source_lang=en and data.target_lang=de."
         )
-    from seq2seq.data import grammar  # its lexicon is read only where it is used
 
-    def pairs(count: int, split: str) -> Iterator[Pair]:
+    def pairs(count: int, split: grammar.Split) -> Iterator[Pair]:
         made = grammar.generate(count, split=split, seed=config.grammar_seed)
         return ((pair.source, pair.target) for pair in made)
 
