@@ -143,7 +143,7 @@ def log_totals(logits: Tensor) -> Tensor:
     if logits.device.type != "cpu":
         return logits.logsumexp(-1)
     rows = max(1, (1 << 18) // logits.shape[-1])  # 1 MiB
-    parts = [part.logsumexp(-1) for part in logits.flatten(0, 1).split(rows)]
+    parts = [part.logsumexp(-1) for part in torch.split(logits.flatten(0, 1), rows)]
     return torch.cat(parts).view(logits.shape[:-1])
 
 
