@@ -114,10 +114,26 @@ class Search(enum.StrEnum):
     sample = "sample"
 
 
+def _choice(kind: type[enum.StrEnum], value: Any, where: str) -> enum.StrEnum:
+    try:
+        return kind(value)
+    except ValueError:
+        choices = ", ".join(kind)
+        raise UserError(f"{where} is {value!r}, but must be one of {choices}.") from None
+
+
+def _choices(owner: object) -> None:
+    """Turn plain strings into choices: `"pre"` equals Norm.pre but is not the same object."""
+    for option in dataclasses.fields(owner):  # type: ignore[arg-type]
+        kind, name = type(option.default), option.name
+        if issubclass(kind, enum.StrEnum):
+            setattr(owner, name, _choice(kind, getattr(owner, name), _key(owner) + name))
+
+
 def _at_least(owner: object, low: float, *names: str) -> None:
     for name in names:
         value = getattr(owner, name)
-        if value is not None and value < low:
+        if value is not None and not value >= low:  # so that NaN is refused too
             raise UserError(f"{_key(owner)}{name} is {value}, but must be at least {low}.")
 
 
@@ -129,7 +145,8 @@ def _share(owner: object, *names: str) -> None:
 
 
 def _key(owner: object) -> str:
-    return type(owner).__name__.removesuffix("Config").lower() + "."
+    group = type(owner).__name__.removesuffix("Config").lower()
+    return "" if group == "run" else group + "."
 
 
 @dataclass(kw_only=True, slots=True)
@@ -163,6 +180,7 @@ class DataConfig:
 
     def __post_init__(self) -> None:
         """Check ranges."""
+        _choices(self)
         _at_least(self, 0, "dev_size", "test_size", "max_ratio")
         _at_least(self, 1, "limit", "grammar_pairs", "max_length")
 
@@ -181,6 +199,7 @@ class TokenizerConfig:
 
     def __post_init__(self) -> None:
         """Check ranges."""
+        _choices(self)
         _at_least(self, 1, "vocab_size", "sample")
         if not 0.0 < self.coverage <= 1.0:
             raise UserError(f"tokenizer.coverage is {self.coverage}, but must be in (0, 1].")
@@ -212,6 +231,7 @@ class ModelConfig:
 
     def __post_init__(self) -> None:
         """Check ranges and that the heads divide the width unless d_k and d_v are given."""
+        _choices(self)
         _at_least(self, 1, "d_model", "d_ff", "encoder_layers", "decoder_layers")
         _at_least(self, 1, "encoder_heads", "decoder_heads", "d_k", "d_v", "max_positions")
         _share(self, "dropout", "attention_dropout", "ff_dropout", "embedding_dropout")
@@ -240,6 +260,7 @@ class OptimConfig:
 
     def __post_init__(self) -> None:
         """Check ranges."""
+        _choices(self)
         _at_least(self, 0, "lr", "warmup", "eps", "weight_decay", "clip_norm")
         _share(self, "beta1", "beta2", "label_smoothing")
 
@@ -265,6 +286,7 @@ class TrainConfig:
 
     def __post_init__(self) -> None:
         """Check ranges."""
+        _choices(self)
         _at_least(self, 0, "max_minutes", "dev_limit", "samples")
         _at_least(self, 1, "max_updates", "max_epochs", "max_tokens", "accumulate")
         _at_least(self, 1, "validate_every", "patience", "keep_last", "log_every", "max_skips")
@@ -296,6 +318,7 @@ class DecodeConfig:
 
     def __post_init__(self) -> None:
         """Check ranges and that n-best fits the beam."""
+        _choices(self)
         _at_least(self, 1, "beam", "n_best", "max_source", "batch_tokens")
         _at_least(self, 0, "alpha", "max_len_a", "max_len_b", "min_len", "top_k", "temperature")
         if not 0.0 < self.top_p <= 1.0:
@@ -327,6 +350,7 @@ class RunConfig:
 
     def __post_init__(self) -> None:
         """Check what several groups decide together."""
+        _choices(self)
         if self.model.tying is Tying.all and not self.tokenizer.joint:
             raise UserError(
                 "model.tying=all shares one embedding between both languages and needs "
@@ -344,7 +368,7 @@ T = TypeVar("T")
 
 def to_dict(config: object) -> dict[str, Any]:
     """A JSON-ready dictionary of a config dataclass."""
-    return dataclasses.asdict(config)  # type: ignore[call-overload,no-any-return]
+    return dataclasses.asdict(config)  # type: ignore[call-overload]
 
 
 def from_dict(cls: type[T], values: dict[str, Any], where: str = "") -> T:
@@ -373,11 +397,7 @@ def _convert(hint: Any, value: Any, where: str) -> Any:
     if dataclasses.is_dataclass(hint) and isinstance(value, dict):
         return from_dict(typing.cast(type, hint), value, where + ".")
     if isinstance(hint, type) and issubclass(hint, enum.StrEnum):
-        try:
-            return hint(value)
-        except ValueError:
-            choices = ", ".join(hint)
-            raise UserError(f"{where} is {value!r}, but must be one of {choices}.") from None
+        return _choice(hint, value, where)
     if hint is float and isinstance(value, int) and not isinstance(value, bool):
         return float(value)
     if type(value) is not hint:
@@ -386,9 +406,12 @@ def _convert(hint: Any, value: Any, where: str) -> Any:
 
 
 def save_config(config: RunConfig, path: Path) -> None:
-    """Write config.json."""
+    """Write config.json, replacing an older one in one step."""
     content = {"format_version": FORMAT_VERSION, **to_dict(config)}
-    path.write_text(json.dumps(content, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
+    temporary = path.with_suffix(".json.new")
+    text = json.dumps(content, indent=2, ensure_ascii=False) + "\n"
+    temporary.write_text(text, encoding="utf-8")
+    temporary.replace(path)
 
 
 def load_config(path: Path) -> RunConfig:
@@ -401,8 +424,12 @@ def load_config(path: Path) -> RunConfig:
         content = json.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
         raise UserError(f"{path} does not exist: is {path.parent} a run folder?") from None
-    except (json.JSONDecodeError, UnicodeDecodeError) as error:
+    except OSError as error:
+        raise UserError(f"{path} cannot be read: {error.strerror}.") from None
+    except ValueError as error:  # not UTF-8, or not JSON
         raise UserError(f"{path} is not valid JSON ({error}).") from None
+    if not isinstance(content, dict):
+        raise UserError(f"{path} does not hold a configuration: copy the run's own file anew.")
     version = content.pop("format_version", None)
     if version != FORMAT_VERSION:
         raise UserError(

@@ -82,7 +82,7 @@ def load_weights(model: torch.nn.Module, file: Path) -> None:
         raise UserError(f"{file} does not exist.")
     try:
         safetensors.torch.load_model(model, file)
-    except SafetensorError:
+    except (SafetensorError, OSError):
         raise UserError(f"{file} is damaged: copy it anew, or use another checkpoint.") from None
     except RuntimeError as error:
         reason = str(error).strip().splitlines()[-1].strip()
@@ -98,18 +98,33 @@ def step_folder(path: Path, checkpoint: str) -> Path:
     if checkpoint in {"best", "last"}:
         pointer = path / f"{checkpoint}.json"
         if not pointer.exists():
-            raise UserError(f"{path} has no {checkpoint} checkpoint: training has saved none yet.")
-        checkpoint = f"step-{json.loads(pointer.read_text(encoding='utf-8'))['step']}"
+            raise UserError(f"{path} has no {checkpoint} checkpoint; {_checkpoints_there(path)}.")
+        checkpoint = f"step-{_pointed_at(pointer)}"
     folder = path / (f"step-{checkpoint}" if checkpoint.isdecimal() else checkpoint)
-    if not (folder / WEIGHTS).exists():
-        there = ", ".join(step.name for step in step_folders(path)) or "none"
-        raise UserError(f"{path} has no checkpoint {checkpoint}; there are: {there}.")
+    if not (folder / WEIGHTS).is_file():
+        raise UserError(f"{path} has no checkpoint {checkpoint}; {_checkpoints_there(path)}.")
     return folder
+
+
+def _pointed_at(pointer: Path) -> int:
+    try:
+        return int(json.loads(pointer.read_text(encoding="utf-8"))["step"])
+    except (OSError, ValueError, KeyError, TypeError):
+        raise UserError(
+            f"{pointer} is damaged: name a checkpoint, {_checkpoints_there(pointer.parent)}."
+        ) from None
+
+
+def _checkpoints_there(path: Path) -> str:
+    steps = [folder.name for folder in step_folders(path)]
+    others = sorted(file.parent.name for file in path.glob(f"*/{WEIGHTS}"))  # averages
+    names = [*steps, *(name for name in others if name not in steps and name[0] != ".")]
+    return f"there are: {', '.join(names)}" if names else "training has saved none yet"
 
 
 def step_folders(path: Path) -> list[Path]:
     """All complete checkpoints of a run, oldest first."""
-    folders = [f for f in path.glob("step-*") if f.name[5:].isdecimal() and f.is_dir()]
+    folders = [f.parent for f in path.glob(f"step-*/{WEIGHTS}") if f.parent.name[5:].isdecimal()]
     return sorted(folders, key=step_of)
 
 

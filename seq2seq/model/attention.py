@@ -57,8 +57,10 @@ def scaled_dot_product_attention(
         Output [B, H, Tq, Dv], and the weights [B, H, Tq, Tk] or None.
 
     Raises:
-        ValueError: `causal` together with `mask`, or with Tq ≠ Tk.
+        ValueError: `causal` together with `mask`, or with Tq ≠ Tk; a mask that is not boolean.
     """
+    if mask is not None and mask.dtype is not torch.bool:
+        raise ValueError(f"a mask is boolean, True = may attend, got {mask.dtype}")
     if causal and mask is not None:
         raise ValueError("pass either a mask or causal=True, not both")
     if causal and query.shape[-2] != key.shape[-2]:
@@ -111,6 +113,9 @@ class MultiHeadAttention(nn.Module):
         d_k: width of one head's queries and keys; default D / H.
         d_v: width of one head's values; default D / H. W_O is (H·Dv) × D.
         dropout: on the attention weights, in training mode.
+
+    Raises:
+        ValueError: H does not divide D, and `d_k` or `d_v` is not given.
     """
 
     def __init__(
@@ -122,6 +127,8 @@ class MultiHeadAttention(nn.Module):
         dropout: float = 0.0,
     ) -> None:
         super().__init__()
+        if d_model % n_heads and (d_k is None or d_v is None):
+            raise ValueError(f"{n_heads} heads do not divide {d_model}: give d_k and d_v")
         self.n_heads = n_heads
         self.d_k = d_k or d_model // n_heads
         self.d_v = d_v or d_model // n_heads

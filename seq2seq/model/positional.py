@@ -8,16 +8,16 @@ from torch import Tensor, nn
 from seq2seq.errors import UserError
 
 
-def sinusoids(length: int, width: int, dtype: torch.dtype = torch.float32) -> Tensor:
+def sinusoids(length: int, width: int) -> Tensor:
     """PE(pos, 2i) = sin(pos / 10000^(2i/D)), PE(pos, 2i+1) = cos(same).
 
     Returns:
-        [length, width]; an odd width drops the last cosine.
+        [length, width], float32 rounded from float64; an odd width drops the last cosine.
     """
     position = torch.arange(length, dtype=torch.float64)[:, None]
     even = torch.arange(0, width, 2, dtype=torch.float64)
     angle = position / 10000.0 ** (even / width)  # [length, ceil(width / 2)]
-    return torch.stack((angle.sin(), angle.cos()), -1).flatten(1)[:, :width].to(dtype)
+    return torch.stack((angle.sin(), angle.cos()), -1).flatten(1)[:, :width].float()
 
 
 class SinusoidalPositions(nn.Module):
@@ -33,9 +33,10 @@ class SinusoidalPositions(nn.Module):
     def forward(self, x: Tensor, start: int = 0) -> Tensor:
         """Add to `x` [..., T, D] the positions start … start + T - 1."""
         end = start + x.shape[-2]
-        if end > len(self.table):
-            self.table = sinusoids(2 * end, x.shape[-1], self.table.dtype).to(self.table.device)
-        return x + self.table[start:end].to(x.dtype)
+        table = self.table  # read once: another thread may grow it meanwhile
+        if end > len(table):
+            table = self.table = sinusoids(2 * end, x.shape[-1]).to(table)
+        return x + table[start:end].to(x.dtype)
 
 
 class LearnedPositions(nn.Module):
@@ -56,6 +57,7 @@ class LearnedPositions(nn.Module):
         if end > self.limit:
             raise UserError(
                 f"A sequence of {end} positions does not fit the {self.limit} learned ones: "
-                "shorten it, or train with a larger model.max_positions or model.positions=sinusoidal."
+                "shorten it, or train with a larger model.max_positions or with "
+                "model.positions=sinusoidal."
             )
         return x + self.table[start:end]
