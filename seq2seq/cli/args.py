@@ -112,20 +112,18 @@ def chosen(args: argparse.Namespace, keys: dict[str, str]) -> dict[str, object]:
     return {key: value for key, value in values if value is not None}
 
 
+class _Stderr(logging.Handler):
+    """Prints messages as errors are printed: level first."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        print(f"{record.levelname.lower()}: {record.getMessage()}", file=sys.stderr)
+
+
 def show_warnings() -> None:
     """Let warnings of the package reach stderr, each with the word in front."""
     logger = logging.getLogger("seq2seq")
     if not logger.handlers:
-        handler = logging.StreamHandler()
-        handler.setFormatter(logging.Formatter("%(message)s"))
-        handler.addFilter(_with_level)
-        logger.addHandler(handler)
-
-
-def _with_level(record: logging.LogRecord) -> bool:
-    record.msg = f"{record.levelname.lower()}: {record.getMessage()}"
-    record.args = None
-    return True
+        logger.addHandler(_Stderr())
 
 
 @contextlib.contextmanager
