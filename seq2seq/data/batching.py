@@ -108,6 +108,11 @@ class BatchPlan:
         self.seed = seed
         self._lengths = (store.lengths(0) + 1, store.lengths(1) + 1)
 
+    @property
+    def identity(self) -> str:
+        """Equal for plans with the same batches in every epoch."""
+        return f"{self.store.name} {self.max_tokens} {self.seed}"
+
     def epoch(self, epoch: int) -> list[NDArray[np.int64]]:
         """Index arrays of the batches of one epoch, in order."""
         return plan_epoch(*self._lengths, self.max_tokens, self.seed, epoch)

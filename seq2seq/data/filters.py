@@ -9,15 +9,7 @@ import hashlib
 from collections import Counter
 
 from seq2seq.config import DataConfig
-
-# Characters that show nothing: a line of them alone is an empty line. str.strip() knows spaces of
-# all kinds, but not these.
-_INVISIBLE = "\u200b\u200c\u200d\u2060\ufeff\u00ad"
-
-
-def is_blank(text: str) -> bool:
-    """Whether a line shows nothing: only spaces of any kind and invisible characters."""
-    return not text.translate(dict.fromkeys(map(ord, _INVISIBLE))).strip()
+from seq2seq.data.lines import is_blank
 
 
 class PairFilter:

@@ -13,7 +13,7 @@ import logging
 import os
 import shutil
 import tempfile
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
@@ -43,12 +43,14 @@ class TokenStore:
         offsets: for each side, where sentence i begins; [N + 1].
         order: the pairs in use, in corpus order.
         counts: how many pairs each filter dropped.
+        name: of its folder, which tells stores of different content apart.
     """
 
     ids: tuple[NDArray[np.integer], NDArray[np.integer]]
     offsets: tuple[NDArray[np.int64], NDArray[np.int64]]
     order: NDArray[np.int64]
     counts: dict[str, int]
+    name: str = ""
 
     def __len__(self) -> int:
         """Number of pairs in use."""
@@ -72,7 +74,9 @@ def open_store(folder: Path) -> TokenStore:
         ids.append(np.memmap(folder / f"{side}.ids", dtype=meta["dtype"], mode="r"))
         offsets.append(np.fromfile(folder / f"{side}.offsets", dtype=np.int64))
     order = np.fromfile(folder / "order", dtype=np.int64)
-    return TokenStore((ids[0], ids[1]), (offsets[0], offsets[1]), order, meta["counts"])
+    return TokenStore(
+        (ids[0], ids[1]), (offsets[0], offsets[1]), order, meta["counts"], folder.name
+    )
 
 
 def build_store(
@@ -80,26 +84,35 @@ def build_store(
 ) -> TokenStore:
     """Filter and tokenise `pairs` into `folder`, unless it is there already.
 
-    It is written beside `folder` and renamed when complete, so that an interrupted build leaves
-    nothing that looks finished.
-
     Raises:
         UserError: the filters leave no pair.
     """
-    if (folder / "meta.json").exists():
-        return open_store(folder)
+    build_once(folder, lambda building: _write(pairs, tokenizer, config, building))
+    return open_store(folder)
+
+
+def build_once(folder: Path, write: Callable[[Path], None]) -> None:
+    """Let `write` fill `folder`, unless it exists; it appears complete or not at all.
+
+    Several processes may do so at the same time: the first to finish wins.
+    """
+    if folder.exists():
+        return
     folder.parent.mkdir(parents=True, exist_ok=True)
     building = Path(tempfile.mkdtemp(prefix=f".{folder.name}-", dir=folder.parent))
     try:
-        _write(pairs, tokenizer, config, building)
+        write(building)
+        for path in building.iterdir():
+            with path.open("rb") as file:
+                os.fsync(file.fileno())
+        building.chmod(0o755)
         try:
             building.rename(folder)
         except OSError:
-            if not (folder / "meta.json").exists():  # else another process was first
+            if not folder.exists():
                 raise
     finally:
         shutil.rmtree(building, ignore_errors=True)
-    return open_store(folder)
 
 
 def _write(pairs: Iterable[Pair], tokenizer: Tokenizer, config: DataConfig, folder: Path) -> None:
@@ -107,13 +120,14 @@ def _write(pairs: Iterable[Pair], tokenizer: Tokenizer, config: DataConfig, fold
     vocab = max(tokenizer.source_vocab, tokenizer.target_vocab)
     dtype = np.dtype(np.uint16 if vocab <= 1 << 16 else np.int32)
     lengths: tuple[list[int], list[int]] = ([], [])
-    hashes = np.empty(0, dtype=np.uint64)
+    hashed: list[NDArray[np.uint64]] = []
     read = 0
     with (folder / "source.ids").open("wb") as source, (folder / "target.ids").open("wb") as target:
         for chunk in _chunks(pairs):
             read += len(chunk)
             kept = _write_chunk(chunk, tokenizer, filters, dtype, (source, target), lengths)
-            hashes = np.concatenate((hashes, np.array(kept, dtype=np.uint64)))
+            hashed.append(np.array(kept, dtype=np.uint64))
+    hashes = np.concatenate(hashed) if hashed else np.empty(0, dtype=np.uint64)
     order = np.arange(len(hashes), dtype=np.int64)
     if config.drop_duplicates:
         order = np.sort(np.unique(hashes, return_index=True)[1]).astype(np.int64)
@@ -125,10 +139,7 @@ def _write(pairs: Iterable[Pair], tokenizer: Tokenizer, config: DataConfig, fold
         np.cumsum([0, *lengths[side]], dtype=np.int64).tofile(folder / f"{name}.offsets")
     counts = {reason: count for reason, count in filters.counts.items() if count}
     meta = {"dtype": dtype.name, "pairs": len(order), "counts": counts}
-    with (folder / "meta.json").open("w", encoding="utf-8") as file:
-        json.dump(meta, file)
-        file.flush()
-        os.fsync(file.fileno())
+    (folder / "meta.json").write_text(json.dumps(meta), encoding="utf-8")
 
 
 def _write_chunk(

@@ -17,7 +17,9 @@ from seq2seq.errors import UserError
 logger = logging.getLogger(__name__)
 
 JOINT, SOURCE, TARGET = "tokenizer.model", "tokenizer.source.model", "tokenizer.target.model"
+LONGEST = 10_000  # characters of a line that the tokenizer is trained on
 CONTROL = {PAD: "<pad>", UNK: "<unk>", BOS: "<s>", EOS: "</s>"}
+_LIKE_CONTROL = re.compile("<(?=pad>|unk>|s>|/s>)")
 
 # Control characters and the Unicode line and paragraph separators cannot stand in a one-line
 # sentence that is written out again, so they become spaces.
@@ -85,7 +87,7 @@ class Tokenizer:
         return [CONTROL.get(i) or str(self._target.id_to_piece(i)) for i in ids]
 
     def _encode(self, model: spm.SentencePieceProcessor, texts: list[str]) -> list[list[int]]:
-        return model.encode([normalise(text, self.normalization) for text in texts])  # type: ignore[no-any-return]
+        return model.encode([normalise(text, self.normalization) for text in texts])
 
     def save(self, folder: Path) -> None:
         """Write the model file, or the two of separate vocabularies, into a run folder."""
@@ -103,13 +105,16 @@ class Tokenizer:
             UserError: no model file there, or a damaged one.
         """
         names = (JOINT, JOINT) if (folder / JOINT).exists() else (SOURCE, TARGET)
+        damaged = UserError(f"The tokenizer in {folder} is damaged: copy it anew.")
         try:
             source, target = ((folder / name).read_bytes() for name in names)
+            if not (source and target):
+                raise damaged
             return cls(source, target, normalization)
         except FileNotFoundError as error:
             raise UserError(f"{error.filename} is missing: {folder} has no tokenizer.") from None
         except RuntimeError:
-            raise UserError(f"The tokenizer in {folder} is damaged: copy it anew.") from None
+            raise damaged from None
 
 
 def normalise(text: str, normalization: Normalization) -> str:
@@ -147,7 +152,10 @@ def _interleave(*streams: Iterable[str]) -> Iterator[str]:
 
 
 def _train(config: TokenizerConfig, texts: Iterable[str], what: str) -> bytes:
-    lines = [normalise(text, config.normalization) for text in _sample(texts, config.sample)]
+    texts = (normalise(text, config.normalization) for text in _sample(texts, config.sample))
+    # Two mercies to SentencePiece's trainer, which passes over long lines, be they the only ones,
+    # and over text that looks like a control piece, as if it had no characters.
+    lines = [_LIKE_CONTROL.sub("< ", text[:LONGEST]) for text in texts]
     lines = [line for line in lines if line.strip()]
     if not lines:
         raise UserError(f"There is no text to train the tokenizer of {what} on.")
@@ -188,7 +196,7 @@ def _run(config: TokenizerConfig, lines: list[str], size: int) -> bytes:
         unk_id=UNK,
         bos_id=BOS,
         eos_id=EOS,
-        max_sentence_length=1 << 16,  # bytes; longer lines are left out of tokenizer training
+        max_sentence_length=8 * LONGEST,  # bytes
         num_threads=1,  # more threads make the result depend on their order
         minloglevel=2,
     )

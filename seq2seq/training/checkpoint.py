@@ -8,7 +8,7 @@ import os
 import shutil
 import tempfile
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +17,8 @@ import torch
 
 from seq2seq.errors import UserError
 from seq2seq.run_folder import TRAINING, WEIGHTS, step_folder, step_folders, step_of
+
+BUILDING = ".step-"
 
 
 @dataclass
@@ -33,16 +35,18 @@ class Progress:
     tokens: int = 0  # target tokens learnt from
     seconds: float = 0.0  # of training, validation included
     skipped: int = 0  # updates skipped for a non-finite loss or gradient
+    validated: int = 0  # the update after which the last validation was
     best_step: int = 0
     best_value: float | None = None
-    worse: int = 0  # validations since the best
-    history: list[float] = field(default_factory=list)  # the metric at every validation
+    best_loss: float | None = None  # dev loss of the best step
+    worse: int = 0  # validations since best_value
 
 
 def write_json(path: Path, content: dict[str, Any]) -> None:
     """Replace a small file in one step."""
     temporary = path.with_suffix(".json.new")
     temporary.write_text(json.dumps(content, indent=2) + "\n", encoding="utf-8")
+    _to_disk(temporary)
     temporary.replace(path)
 
 
@@ -58,21 +62,47 @@ def write_step(
         state: optimizer and other tensors and primitives, loadable with weights_only.
     """
     folder = run / f"step-{progress.update}"
-    building = Path(tempfile.mkdtemp(prefix=".step-", dir=run))
+    building = Path(tempfile.mkdtemp(prefix=BUILDING, dir=run))
     try:
         save_weights(building / WEIGHTS)
         torch.save({**state, "progress": dataclasses.asdict(progress)}, building / TRAINING)
         for file in building.iterdir():
-            with file.open("rb") as stream:
-                os.fsync(stream.fileno())
+            file.chmod(0o644)  # safetensors writes for the owner alone; a run is to be shared
+            _to_disk(file)
         building.chmod(0o755)
-        if folder.exists():  # the same step again, after an interrupt right behind a validation
+        if folder.exists():  # nothing points at it: `tidy` would have removed it
             shutil.rmtree(folder)
         building.rename(folder)
     finally:
         shutil.rmtree(building, ignore_errors=True)
     write_json(run / "last.json", {"step": progress.update})
     return folder
+
+
+def _to_disk(file: Path) -> None:
+    with file.open("rb") as stream:
+        os.fsync(stream.fileno())
+
+
+def point_at_best(run: Path, progress: Progress, metric: str) -> None:
+    """Let best.json name the best step so far."""
+    best = {"step": progress.best_step, "value": progress.best_value, "metric": metric}
+    write_json(run / "best.json", best)
+
+
+def tidy(run: Path, progress: Progress, metric: str) -> None:
+    """Before resuming from `progress`, undo what a killed process began after saving it.
+
+    That is: half-written folders, steps that last.json does not count, and a best.json that was
+    about to change.
+    """
+    for unfinished in run.glob(f"{BUILDING}*"):
+        shutil.rmtree(unfinished)
+    for folder in step_folders(run):
+        if step_of(folder) > progress.update:
+            shutil.rmtree(folder)
+    if progress.best_step:
+        point_at_best(run, progress, metric)
 
 
 def save_model(model: torch.nn.Module, file: Path) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib.util
 import json
 import logging
+import time
 from pathlib import Path
 from types import TracebackType
 from typing import Any
@@ -45,7 +46,7 @@ class Reporter:
     def __init__(self, run: Path, console: Console | None = None) -> None:
         self.run = run
         self.console = console or Console(stderr=True)
-        self.metrics = (run / METRICS).open("a", encoding="utf-8")
+        self.metrics = (run / METRICS).open("a", encoding="utf-8", newline="\n")
         self.tensorboard = _tensorboard(run)
         self.bar = Progress(
             TextColumn("training"),
@@ -78,6 +79,19 @@ class Reporter:
     def say(self, text: str) -> None:
         """One line for people."""
         self.console.print(escape(text), soft_wrap=True, highlight=False)
+
+    def rewind(self, update: int) -> None:
+        """Forget the lines of updates after `update`, which will be done again.
+
+        A line torn by a kill in the middle of writing goes too.
+        """
+        self.metrics.close()
+        path = self.run / METRICS
+        kept = [line for line in _lines(path) if _update_of(line) <= update]
+        replacement = path.with_suffix(".new")
+        replacement.write_text("".join(kept), encoding="utf-8", newline="\n")
+        replacement.replace(path)
+        self.metrics = path.open("a", encoding="utf-8", newline="\n")
 
     def record(self, kind: str, update: int, values: dict[str, Any]) -> None:
         """One line of metrics.jsonl, and its numbers to TensorBoard.
@@ -119,6 +133,35 @@ class Reporter:
         self.bar.update(self.task, completed=share, description=text)
         if line and not self.console.is_terminal:
             self.say(f"{share:4.0%}  {text}")
+
+
+class Window:
+    """Sums since the last log line."""
+
+    def __init__(self) -> None:
+        self.begin = time.perf_counter()
+        self.loss = 0.0
+        self.tokens = 0
+        self.norm = 0.0
+
+    def add(self, loss: float, tokens: int, norm: float) -> None:
+        """Count one update: its summed loss, its target tokens, its gradient's norm."""
+        self.loss += loss
+        self.tokens += tokens
+        self.norm = norm
+
+
+def _lines(path: Path) -> list[str]:
+    with path.open(encoding="utf-8", newline="\n") as file:
+        return list(file)
+
+
+def _update_of(line: str) -> float:
+    """The number of the update that a line of metrics.jsonl tells of; ∞ if it is torn."""
+    try:
+        return int(json.loads(line)["update"])
+    except (ValueError, KeyError, TypeError):
+        return float("inf")
 
 
 def _is_odd(value: object) -> bool:

@@ -2,27 +2,26 @@
 
 from __future__ import annotations
 
-import logging
-import shutil
+import shlex
 from hashlib import sha256
+from itertools import islice
 from pathlib import Path
 
 import torch
 
-from seq2seq.config import RunConfig, load_config, save_config, to_dict
+from seq2seq.config import Precision, RunConfig, load_config, save_config, to_dict
 from seq2seq.data.batching import BatchPlan
 from seq2seq.data.corpus import Corpus, open_corpus
-from seq2seq.data.store import TokenStore, build_store
+from seq2seq.data.store import TokenStore, build_once, build_store
 from seq2seq.data.tokenizer import Tokenizer, train_tokenizer
-from seq2seq.device import resolve_device, resolve_precision
+from seq2seq.device import keep_freed_memory, resolve_device, resolve_precision
+from seq2seq.errors import UserError
 from seq2seq.model.transformer import parameter_count
 from seq2seq.run_folder import CONFIG, FINISHED, check_vocabulary
 from seq2seq.training.checkpoint import write_json
 from seq2seq.training.log import Reporter, clock
 from seq2seq.training.trainer import Trainer, TrainResult
 from seq2seq.training.validation import Validator
-
-logger = logging.getLogger(__name__)
 
 
 def train(config: RunConfig, run_dir: Path, *, resume: bool = False) -> TrainResult:
@@ -37,22 +36,28 @@ def train(config: RunConfig, run_dir: Path, *, resume: bool = False) -> TrainRes
     Raises:
         UserError: for whatever the user can put right.
     """
+    if run_dir.exists() and not resume:
+        raise UserError(f"{run_dir} exists already: give another name, or resume it.")
     if config.threads:
         torch.set_num_threads(config.threads)
     corpus = open_corpus(config.data)
     tokenizer = _resumed_tokenizer(config, run_dir) if resume else _tokenizer(config, corpus)
     store = _store(config, corpus, tokenizer)
     device = resolve_device(config.device)
+    if device.type == "cpu":
+        keep_freed_memory()
     config.precision = resolve_precision(config.precision, device)
     config.model.source_vocab = tokenizer.source_vocab
     config.model.target_vocab = tokenizer.target_vocab
-    run_dir.mkdir(parents=True, exist_ok=resume)
+    plan = BatchPlan(store, config.train.max_tokens, config.seed)
+    validator = Validator(config, tokenizer, corpus.dev)
+    run_dir.mkdir(parents=True, exist_ok=True)
     (run_dir / FINISHED).unlink(missing_ok=True)
-    tokenizer.save(run_dir)
-    save_config(config, run_dir / CONFIG)
+    if not resume:
+        tokenizer.save(run_dir)
+    save_config(config, run_dir / f"{CONFIG}.new")
+    (run_dir / f"{CONFIG}.new").replace(run_dir / CONFIG)
     with Reporter(run_dir) as reporter:
-        plan = BatchPlan(store, config.train.max_tokens, config.seed)
-        validator = Validator(config, tokenizer, corpus.dev)
         trainer = Trainer(config, run_dir, plan, validator, reporter, device)
         _introduce(reporter, config, corpus, store, trainer, plan)
         if resume:
@@ -68,7 +73,8 @@ def _resumed_tokenizer(config: RunConfig, run_dir: Path) -> Tokenizer:
     check_vocabulary(saved, tokenizer, run_dir)
     config.model.source_vocab = saved.model.source_vocab
     config.model.target_vocab = saved.model.target_vocab
-    config.precision = saved.precision  # `auto` must not mean something else now
+    if config.precision is Precision.auto:  # must not mean something else now
+        config.precision = saved.precision
     return tokenizer
 
 
@@ -76,17 +82,13 @@ def _tokenizer(config: RunConfig, corpus: Corpus) -> Tokenizer:
     """Train the tokenizer, or take it from the cache: the same text and options give the same."""
     key = sha256(f"{corpus.fingerprint} {to_dict(config.tokenizer)}".encode()).hexdigest()[:16]
     folder = _cache(config) / f"tokenizer-{key}"
-    if not folder.exists():
-        tokenizer = train_tokenizer(
-            config.tokenizer,
-            (pair[0] for pair in corpus.train()),
-            (pair[1] for pair in corpus.train()),
-        )
-        building = folder.with_name(f".{folder.name}.new")
-        shutil.rmtree(building, ignore_errors=True)
-        building.mkdir(parents=True)
-        tokenizer.save(building)
-        building.rename(folder)
+
+    def build(building: Path) -> None:
+        pairs = list(islice(corpus.train(), config.tokenizer.sample))  # one pass over the text
+        sources, targets = (pair[0] for pair in pairs), (pair[1] for pair in pairs)
+        train_tokenizer(config.tokenizer, sources, targets).save(building)
+
+    build_once(folder, build)
     return Tokenizer.load(folder, config.tokenizer.normalization)
 
 
@@ -115,6 +117,11 @@ def _introduce(
 ) -> None:
     for note in corpus.notes:
         reporter.say(f"note: {note}")
+    if unknown := trainer.validator.unknown:
+        reporter.say(
+            f"note: {unknown:.2%} of the dev pieces are characters that the vocabulary lacks; "
+            "tokenizer.byte_fallback=true would spell them."
+        )
     dropped = ", ".join(f"{count:,} {reason}" for reason, count in store.counts.items())
     reporter.say(
         f"{corpus.description}: {len(store):,} training pairs"
@@ -139,7 +146,7 @@ def _say_goodbye(reporter: Reporter, result: TrainResult) -> None:
         + (f"; {progress.skipped} updates skipped as not finite" if progress.skipped else "")
     )
     if result.interrupted:
-        reporter.say(f"to go on: seq2seq train --name {run.name} resume=true")
+        reporter.say(f"to go on: seq2seq train --run {shlex.quote(str(run))} --resume")
         return
     content = {
         "reason": result.reason,

@@ -7,19 +7,15 @@ The way of the data: `open_corpus` → filters → `Tokenizer` → `build_store`
 from __future__ import annotations
 
 import math
-import signal
-import threading
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from types import FrameType
 from typing import Any
 
 import torch
 
-from seq2seq.config import Precision, RunConfig
+from seq2seq.config import Metric, Precision, RunConfig
 from seq2seq.data.batching import Batch, BatchPlan
 from seq2seq.device import autocast
 from seq2seq.errors import UserError
@@ -28,7 +24,8 @@ from seq2seq.run_folder import WEIGHTS, load_weights
 from seq2seq.training import checkpoint
 from seq2seq.training.averaging import MovingAverage
 from seq2seq.training.checkpoint import Progress
-from seq2seq.training.log import Reporter, clock
+from seq2seq.training.interrupt import stop_on_signals
+from seq2seq.training.log import Reporter, Window, clock
 from seq2seq.training.loss import summed_loss
 from seq2seq.training.optim import build_optimizer, learning_rate
 from seq2seq.training.validation import Validator
@@ -82,52 +79,79 @@ class Trainer:
         self.scaler = torch.amp.GradScaler(device.type, enabled=config.precision is Precision.fp16)
         self.progress = Progress()
         self.stopping = False
-        self._epoch_share = 0.0
+        self._epoch_batches = 1
         self._skips = 0  # in a row
-        self._window = _Window()
+        self._window = Window()
         self._clock_start = time.perf_counter()
 
     def resume(self) -> None:
-        """Go on from the last checkpoint."""
+        """Go on from the last checkpoint, as if training had never stopped.
+
+        Settings of the optimizer come from the configuration, its moments from the checkpoint.
+        """
         self.progress, state, folder = checkpoint.read_training_state(self.run_dir, self.device)
         load_weights(self.model, folder / WEIGHTS)
-        if self.average:  # the weights file holds the average
-            self.average.restore(state["raw_weights"])
-        self.optimizer.load_state_dict(state["optimizer"])
-        self.scaler.load_state_dict(state["scaler"])
+        self._resume_average(state.get("raw_weights"))
+        groups = self.optimizer.state_dict()["param_groups"]
+        self.optimizer.load_state_dict({**state["optimizer"], "param_groups": groups})
+        if state["scaler"]:
+            self.scaler.load_state_dict(state["scaler"])
+        checkpoint.tidy(self.run_dir, self.progress, state["metric"])
+        self.reporter.rewind(self.progress.update)
+        if state["metric"] != self.config.train.metric.value:
+            self.progress.best_value = self.progress.best_loss = None
+            self.progress.worse = 0
+        if state["plan"] != self.plan.identity:
+            self.reporter.say(
+                "note: the training text or train.max_tokens has changed, so the batches are not "
+                "those of before: going on with the next epoch."
+            )
+            self.progress.epoch, self.progress.batch = self.progress.epoch + 1, 0
         self._clock_start -= self.progress.seconds
+
+    def _resume_average(self, raw: list[torch.Tensor] | None) -> None:
+        """Tell weights and average apart: a run with an average saves it as its weights."""
+        if raw:
+            average = self.average or MovingAverage(self.model, 0.0)
+            average.restore(raw)
+        elif self.average:  # switched on now: it starts from the weights as they are
+            self.average = MovingAverage(self.model, self.config.train.ema)
 
     def run(self) -> TrainResult:
         """Train to the end or until the user stops it; leaves a checkpoint in every case."""
         self.model.train()
-        reason = "finished" if self._share() >= 1.0 else None
-        with _stop_on_signals(self):
+        progress = self.progress
+        reason = None
+        with stop_on_signals(self.stop):
             for batches in self._updates():
-                if reason:
-                    break
                 self._update(batches)
-                due = self.progress.update % self.config.train.validate_every == 0
-                if self.stopping:
+                if self.stopping and self._share() < 1.0:
                     self._save(is_best=False)
                     reason = "interrupted"
-                elif self._share() >= 1.0:
-                    reason = self._validate() or "finished"
-                elif due:
+                elif progress.update % self.config.train.validate_every == 0:
                     reason = self._validate()
-        return TrainResult(self.run_dir, reason or "finished", self.progress)
+                if reason:
+                    return TrainResult(self.run_dir, reason, progress)
+            if progress.validated < progress.update:
+                reason = self._validate()
+        return TrainResult(self.run_dir, reason or "finished", progress)
+
+    def stop(self) -> None:
+        """Let training end after the running update."""
+        self.stopping = True
 
     def _updates(self) -> Iterator[list[Batch]]:
-        """The batches of one update after another, from where `progress` stands, for ever."""
+        """The batches of one update after another, from where `progress` stands to the end."""
         progress, size = self.progress, self.config.train.accumulate
         while True:
             plan = self.plan.epoch(progress.epoch)
-            for start in range(progress.batch, len(plan), size):
-                batches = [self.plan.load(pairs) for pairs in plan[start : start + size]]
-                progress.batch = start + size
-                if progress.batch >= len(plan):
-                    progress.epoch, progress.batch = progress.epoch + 1, 0
-                self._epoch_share = progress.batch / len(plan)
-                yield [batch.to(self.device) for batch in batches]
+            self._epoch_batches = len(plan)
+            while progress.batch < len(plan):
+                if self._share() >= 1.0:
+                    return
+                chosen = plan[progress.batch : progress.batch + size]
+                yield [self.plan.load(pairs).to(self.device) for pairs in chosen]
+            progress.epoch, progress.batch = progress.epoch + 1, 0
 
     def _share(self) -> float:
         """How much of the training is done, by the limit that is nearest."""
@@ -138,7 +162,8 @@ class Trainer:
         if limits.max_minutes is not None:
             shares.append(progress.seconds / max(60.0 * limits.max_minutes, 1e-9))
         if limits.max_epochs is not None:
-            shares.append((progress.epoch + self._epoch_share) / limits.max_epochs)
+            epochs = progress.epoch + progress.batch / self._epoch_batches
+            shares.append(epochs / limits.max_epochs)
         return min(max(shares), 1.0)
 
     def _update(self, batches: list[Batch]) -> None:
@@ -153,6 +178,7 @@ class Trainer:
         plain = sum(self._backward(batch, tokens) for batch in batches)
         norm = self._step()
         progress.update, progress.tokens = update, progress.tokens + tokens
+        progress.batch += len(batches)
         if self.average and math.isfinite(norm):
             self.average.update(update)
         self._count_skips(norm)
@@ -191,7 +217,7 @@ class Trainer:
             raise UserError(
                 f"The gradient was not finite in {self._skips} updates in a row (the last is "
                 f"{self.progress.update}): lower optim.lr (now {rate:.2g}), raise optim.warmup, or "
-                "use precision=fp32. The last checkpoint is untouched."
+                "use precision=fp32. Checkpoints written before are untouched."
             )
 
     def _report(self, rate: float) -> None:
@@ -218,7 +244,7 @@ class Trainer:
                 "skipped": progress.skipped,
             }
             self.reporter.record("train", progress.update, values)
-            self._window = _Window()
+            self._window = Window()
 
     def _validate(self) -> str | None:
         """Measure, save, show; returns why to stop, if so."""
@@ -228,18 +254,21 @@ class Trainer:
         if self.average:
             self.average.swap()
         progress, train = self.progress, self.config.train
-        value = result.metric(train.metric)
-        is_best = math.isfinite(value) and (
-            progress.best_value is None or value > progress.best_value
-        )
+        progress.validated = progress.update
+        better = result.better_than(progress.best_value, train.metric)
+        progress.worse = 0 if better else progress.worse + 1
+        # BLEU of a few short lines hardly moves: among equals, the smaller loss is kept. It does
+        # not count as progress, or training would never stop.
+        equal = result.values[train.metric.value] == progress.best_value
+        is_best = better or (equal and result.better_than(progress.best_loss, Metric.loss))
         if is_best:
-            progress.best_value, progress.best_step, progress.worse = value, progress.update, 0
-        else:
-            progress.worse += 1
+            progress.best_value = result.values[train.metric.value]
+            progress.best_loss = result.values["loss"]
+            progress.best_step = progress.update
         progress.seconds = time.perf_counter() - self._clock_start
         self._save(is_best=is_best)
         self.reporter.validated(progress, result, is_best=is_best)
-        self._window = _Window()
+        self._window = Window()
         if train.patience is not None and progress.worse >= train.patience:
             return f"no better {train.metric} for {progress.worse} validations"
         return None
@@ -248,6 +277,8 @@ class Trainer:
         state: dict[str, Any] = {
             "optimizer": self.optimizer.state_dict(),
             "scaler": self.scaler.state_dict(),
+            "metric": self.config.train.metric.value,
+            "plan": self.plan.identity,
         }
         if self.average:
             self.average.swap()
@@ -261,43 +292,5 @@ class Trainer:
         if self.average:
             self.average.swap()
         if is_best:
-            best = {"step": self.progress.best_step, "value": self.progress.best_value}
-            checkpoint.write_json(
-                self.run_dir / "best.json", {**best, "metric": self.config.train.metric.value}
-            )
+            checkpoint.point_at_best(self.run_dir, self.progress, state["metric"])
         checkpoint.prune_steps(self.run_dir, self.config.train.keep_last, self.progress.best_step)
-
-
-class _Window:
-    """Sums since the last log line."""
-
-    def __init__(self) -> None:
-        self.begin = time.perf_counter()
-        self.loss = 0.0
-        self.tokens = 0
-        self.norm = 0.0
-
-    def add(self, loss: float, tokens: int, norm: float) -> None:
-        self.loss += loss
-        self.tokens += tokens
-        self.norm = norm
-
-
-@contextmanager
-def _stop_on_signals(trainer: Trainer) -> Iterator[None]:
-    """Ctrl-C and termination end training after the running update; a second one ends it now."""
-
-    def stop(number: int, frame: FrameType | None) -> None:  # noqa: ARG001
-        if trainer.stopping:
-            raise KeyboardInterrupt
-        trainer.stopping = True
-
-    if threading.current_thread() is not threading.main_thread():
-        yield  # only the main thread may set handlers
-        return
-    before = {number: signal.signal(number, stop) for number in (signal.SIGINT, signal.SIGTERM)}
-    try:
-        yield
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)

@@ -2,21 +2,24 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 import torch
 
-from seq2seq.config import Metric, RunConfig, Search
+from seq2seq.config import UNK, Metric, RunConfig, Search
 from seq2seq.data.batching import make_batch
 from seq2seq.data.tokenizer import Tokenizer
 from seq2seq.decoding.translator import Translation, Translator
+from seq2seq.errors import UserError
 from seq2seq.evaluation import evaluate
 from seq2seq.model.transformer import Transformer
 from seq2seq.training.loss import summed_loss
 
 Pair = tuple[str, str]
+EncodedPair = tuple[list[int], list[int]]
 
 
 @dataclass(frozen=True)
@@ -27,10 +30,17 @@ class Validation:
     samples: list[tuple[str, str, str]]  # source, reference, translation
     warnings: list[str]
 
-    def metric(self, metric: Metric) -> float:
-        """The deciding number, larger is better."""
+    def better_than(self, best: float | None, metric: Metric) -> bool:
+        """Whether this is better than the best value so far; never if the loss is not finite.
+
+        Broken weights still translate into something that BLEU scores, so the loss has a say.
+        """
         value = self.values[metric.value]
-        return -value if metric is Metric.loss else value
+        if not (math.isfinite(self.values["loss"]) and math.isfinite(value)):
+            return False
+        if best is None:
+            return True
+        return value < best if metric is Metric.loss else value > best
 
 
 class Validator:
@@ -40,11 +50,21 @@ class Validator:
         config: of the run.
         tokenizer: of the run.
         dev: sentence pairs; the loss is over all of them, translations over the first `dev_limit`.
+
+    Raises:
+        UserError: nothing to measure the deciding metric on.
     """
 
     def __init__(self, config: RunConfig, tokenizer: Tokenizer, dev: Sequence[Pair]) -> None:
         self.config = config
         self.tokenizer = tokenizer
+        if not dev:
+            raise UserError("There are no dev pairs to validate on: give dev files or a dev_size.")
+        if config.train.metric is not Metric.loss and config.train.dev_limit == 0:
+            raise UserError(
+                f"train.metric={config.train.metric} needs translations, but train.dev_limit=0 "
+                "asks for none: raise it, or use train.metric=loss."
+            )
         limit = config.data.max_length  # a longer dev line is cut for the loss
         sources = tokenizer.encode_source([source for source, _ in dev])
         targets = tokenizer.encode_target([target for _, target in dev])
@@ -53,6 +73,8 @@ class Validator:
             key=lambda pair: (len(pair[1]), len(pair[0])),
         )
         self.shown = list(dev[: config.train.dev_limit])
+        pieces = [piece for side in (*sources, *targets) for piece in side]
+        self.unknown = pieces.count(UNK) / max(len(pieces), 1)
 
     def __call__(self, model: Transformer) -> Validation:
         """Validate `model`; its mode is as before afterwards."""
@@ -75,9 +97,7 @@ class Validator:
     def _losses(self, model: Transformer) -> dict[str, float]:
         device = next(model.parameters()).device
         smoothed = plain = tokens = 0.0
-        size = 64
-        for start in range(0, len(self.encoded), size):
-            part = self.encoded[start : start + size]
+        for part in self._batches():
             batch = make_batch([s for s, _ in part], [t for _, t in part]).to(device)
             logits = model(batch.source, batch.target_in)
             sums = summed_loss(logits, batch.target_out, self.config.optim.label_smoothing)
@@ -86,6 +106,19 @@ class Validator:
         loss = plain / tokens
         perplexity = float(torch.tensor(loss).exp())
         return {"loss": loss, "smoothed_loss": smoothed / tokens, "perplexity": perplexity}
+
+    def _batches(self) -> Iterator[list[EncodedPair]]:
+        """Neighbours in length, within the token budget of training; a long pair stands alone."""
+        part: list[EncodedPair] = []
+        width = 0
+        for pair in self.encoded:
+            length = 1 + max(map(len, pair))
+            if part and max(width, length) * (len(part) + 1) > self.config.train.max_tokens:
+                yield part
+                part, width = [], 0
+            part.append(pair)
+            width = max(width, length)
+        yield part
 
     def _translate(self, model: Transformer) -> list[Translation]:
         greedy = replace(self.config.decode, search=Search.beam, beam=1, n_best=1)
