@@ -10,6 +10,7 @@ import torch
 from torch import nn
 
 from seq2seq.data.lines import is_blank
+from seq2seq.errors import UserError
 
 logger = logging.getLogger(__name__)
 
@@ -19,7 +20,15 @@ Progress = Callable[[int, int], None]  # lines done, lines in all
 def encode_lines(
     encode: Callable[[list[str]], list[list[int]]], texts: Sequence[str]
 ) -> list[list[int]]:
-    """Piece ids of each text; none where it is blank, whatever blank characters it holds."""
+    """Piece ids of each text; none where it is blank, whatever blank characters it holds.
+
+    Raises:
+        UserError: `texts` is one string, whose characters would be taken for lines.
+    """
+    if isinstance(texts, str):
+        raise UserError(
+            f"{texts[:40]!r} is one line where a list of lines is needed: put it in []."
+        )
     return encode(["" if is_blank(text) else text for text in texts])
 
 

@@ -26,6 +26,7 @@ from seq2seq.decoding.lines import (
 from seq2seq.decoding.sampling import sample
 from seq2seq.decoding.scoring import PairScore, score_pairs
 from seq2seq.decoding.search import Hypotheses, Hypothesis
+from seq2seq.errors import UserError
 from seq2seq.model.transformer import Transformer
 from seq2seq.run_folder import load_run
 
@@ -125,12 +126,21 @@ class Translator:
             texts: any number of lines, read only as far as needed.
             chunk: lines held at once. Many are faster; 1 answers every line at once.
             **overrides: as in `translate`.
+
+        Raises:
+            UserError: an unknown or unfitting option, before any line is read.
         """
+        if chunk < 1:
+            raise UserError(f"chunk is {chunk}, but must be at least 1.")
         config = self._configure(overrides)
-        lines, first_line = iter(texts), 1
-        while batch := list(itertools.islice(lines, chunk)):
-            yield from self._translate(batch, config, None, first_line)
-            first_line += len(batch)
+
+        def chunks() -> Iterator[Translation]:
+            lines, first_line = iter(texts), 1
+            while batch := list(itertools.islice(lines, chunk)):
+                yield from self._translate(batch, config, None, first_line)
+                first_line += len(batch)
+
+        return chunks()
 
     def score(
         self,

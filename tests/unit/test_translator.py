@@ -336,9 +336,24 @@ def test_wrong_options_are_refused(
     with pytest.raises(UserError, match=message):
         translator.translate(["abc"], **options)
     with pytest.raises(UserError, match=message):
-        list(translator.translate_stream(["abc"], **options))
+        translator.translate_stream(["abc"], **options)
     with pytest.raises(UserError, match=message):
         translator.score(["abc"], ["abc"], **options)
+
+
+def test_one_string_is_not_taken_for_a_list_of_lines(translator: Translator) -> None:
+    for call in (
+        lambda: translator.translate("abc"),
+        lambda: translator.score("abc", ["a", "b", "c"]),
+        lambda: translator.score(["a", "b", "c"], "abc"),
+    ):
+        with pytest.raises(UserError, match="'abc' is one line"):
+            call()
+
+
+def test_a_chunk_holds_a_line_at_least(translator: Translator) -> None:
+    with pytest.raises(UserError, match="chunk is 0"):
+        translator.translate_stream(["abc"], chunk=0)
 
 
 @pytest.mark.parametrize("search", ["beam", "sample"])
