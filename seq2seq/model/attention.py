@@ -173,4 +173,5 @@ class MultiHeadAttention(nn.Module):
         return self.w_o(concat), weights if need_weights else None
 
     def _split(self, x: Tensor) -> Tensor:
-        return x.view(*x.shape[:2], self.n_heads, -1).transpose(1, 2)  # [B, H, T, width]
+        width = x.shape[-1] // self.n_heads  # not -1, which an empty batch leaves open
+        return x.view(*x.shape[:2], self.n_heads, width).transpose(1, 2)  # [B, H, T, width]

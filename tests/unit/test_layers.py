@@ -1,4 +1,4 @@
-"""Layers: the residual wrapper and the feed-forward network by formula, whole layers by PyTorch's."""
+"""Layers: residuals and the feed-forward network by formula, whole layers against PyTorch's."""
 
 import math
 

@@ -1,4 +1,4 @@
-"""The worked example and the counts of the lesson on multi-head attention, through the real module."""
+"""The worked example and the counts of the lesson on multi-head attention, by the real module."""
 
 import math
 

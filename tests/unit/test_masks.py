@@ -23,7 +23,7 @@ def test_another_id_may_be_the_padding():
 
 
 def test_elsewhere_than_on_a_cpu_nothing_is_waited_for():
-    # looking for padding there would stop the queue of the device; a meta tensor cannot be looked at
+    # Looking for padding there would stop its queue; a meta tensor cannot be looked at.
     mask = padding_mask(torch.ones(2, 3, dtype=torch.int64, device="meta"), PAD)
     assert mask.shape == (2, 1, 1, 3)
 

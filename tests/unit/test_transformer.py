@@ -123,6 +123,11 @@ def test_a_sentence_of_padding_only_gives_finite_numbers():
     assert all(p.grad.isfinite().all() for p in model.parameters())
 
 
+def test_an_empty_batch():
+    source, target = batch(rows=0)
+    assert tiny_model()(source, target).shape == (0, 5, TARGET_VOCAB)
+
+
 @OPTIONS
 def test_a_later_target_word_changes_no_earlier_logits(options):
     model = tiny_model(**options)
