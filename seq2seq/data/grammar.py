@@ -14,10 +14,12 @@ from hashlib import sha256
 from itertools import islice
 from typing import Literal
 
-from seq2seq.data.grammar_lexicon import Frame, Noun, Reason, lexicon
+from seq2seq.data.grammar_lexicon import Frame, Noun, Reason
+from seq2seq.data.grammar_patterns import compose
+from seq2seq.data.grammar_reader import lexicon
+from seq2seq.data.grammar_reasons import because_of
 from seq2seq.data.grammar_record import GrammarPair, Link, finish, words
-from seq2seq.data.grammar_sampling import Dice, GiveUp
-from seq2seq.data.grammar_sentences import Composer
+from seq2seq.data.grammar_sampling import Dice, GiveUp, Sampler
 from seq2seq.errors import UserError
 
 __all__ = [
@@ -103,7 +105,7 @@ class _Maker:
     def __init__(self, split: Split, dice: Dice) -> None:
         self.split = split
         self.held_out = 0
-        self.composer = Composer(lexicon(), dice, self._admit)
+        self.sampler = Sampler(lexicon(), dice, self._admit)
 
     def _admit(self, noun: str, relation: str, word: str) -> None:
         home = split_of(noun, relation, word)
@@ -117,12 +119,12 @@ class _Maker:
         """A pair, or None if what was drawn belongs elsewhere."""
         self.held_out = 0
         try:
-            source, target, mark = self.composer.compose()
+            (source, target), mark = compose(self.sampler)
         except GiveUp:
             return None
         if self.split != "train" and not self.held_out:
             return None
-        return finish(source, target, mark, self.composer.draft)
+        return finish(source, target, mark, self.sampler.draft)
 
 
 def minimal_pairs(
@@ -147,10 +149,7 @@ def minimal_pairs(
         other = int(dice.random() * (last + 1))
         found[last], found[other] = found[other], found[last]
     return [
-        (
-            _because(frame, nouns, first, "subject"),
-            _because(frame, nouns, second, "object"),
-        )
+        (_because(frame, nouns, first), _because(frame, nouns, second))
         for frame, nouns, first, second in found[:count]
     ]
 
@@ -175,7 +174,7 @@ def _lesson(verb: str, subject: str, target: str, said: str) -> GrammarPair:
         if frame.verb.name == verb and nouns[0] in frame.subjects and nouns[1] in frame.objects:
             for reason in frame.reasons:
                 if reason.property.name == said:
-                    return _because(frame, nouns, reason, reason.role)
+                    return _because(frame, nouns, reason)
     raise ValueError(f"the lexicon does not know why the {subject} would {verb} the {target}")
 
 
@@ -197,27 +196,27 @@ def _rivalries() -> Iterator[_Rivalry]:
                             yield frame, (subject, target), first, second
 
 
-def _splits_of(plan: _Rivalry) -> set[Split]:
+def _splits_of(plan: _Rivalry) -> set[Split | None]:
     frame, nouns, first, second = plan
     deed = [
         (nouns[0].name, "subject", frame.verb.name),
         (nouns[1].name, "object", frame.verb.name),
     ]
     return {
-        home_of([*deed, (noun.name, "is", reason.property.name)])
+        _home([*deed, (noun.name, "is", reason.property.name)])
         for noun, reason in zip(nouns, (first, second), strict=True)
     }
 
 
-def home_of(combinations: list[tuple[str, str, str]]) -> Split | Literal["none"]:
-    """The split of a sentence with these combinations."""
+def _home(combinations: list[tuple[str, str, str]]) -> Split | None:
+    """The split of a sentence with these combinations; None if they belong to several."""
     homes = {split_of(*combination) for combination in combinations} - {"train"}
-    if len(homes) == 2:
-        return "none"
+    if len(homes) > 1:
+        return None
     return homes.pop() if homes else "train"
 
 
-def _because(frame: Frame, nouns: tuple[Noun, Noun], reason: Reason, role: str) -> GrammarPair:
-    composer = Composer(lexicon(), Dice(0), lambda *_: None)
-    source, target = composer.because(frame, nouns, reason, role)
-    return finish(source, target, ".", composer.draft)
+def _because(frame: Frame, nouns: tuple[Noun, Noun], reason: Reason) -> GrammarPair:
+    sampler = Sampler(lexicon(), Dice(0), lambda *_: None)
+    source, target = because_of(sampler, frame, nouns, reason)
+    return finish(source, target, ".", sampler.draft)

@@ -4,44 +4,22 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from seq2seq.data import grammar_english as english
-from seq2seq.data import grammar_german as german
 from seq2seq.data.grammar_lexicon import Verb
-from seq2seq.data.grammar_phrases import (
-    Adverb,
-    Draft,
-    Phrase,
-    Predicative,
-    PrepositionalPhrase,
-    RelativePronoun,
-    Token,
-)
+from seq2seq.data.grammar_phrases import Draft, Part, Phrase, Predicative, Token
+from seq2seq.data.grammar_pronouns import RelativePronoun
+from seq2seq.data.grammar_verbs import VerbWords, verb_words
 
-SIMPLE = ("past", "present")  # tenses of one finite verb in both languages
-
-
-@dataclass(slots=True)
-class _VerbWords:
-    """The verb of a clause in both languages.
-
-    Attributes:
-        english: all English verb words but the particle, in order.
-        particle: English particle ("off").
-        preposition: English preposition that has no German word of its own ("look for").
-        finite: the German finite verb.
-        rest: German participle or infinitive with what is written apart before it.
-        prefix: the prefix that a main clause leaves at its end.
-        negation: "nicht", "nicht mehr".
-    """
-
-    english: list[Token] = field(default_factory=list)
-    particle: Token | None = None
-    preposition: Token | None = None
-    finite: Token = field(default_factory=lambda: Token(""))
-    rest: list[Token] = field(default_factory=list)
-    prefix: Token | None = None
-    negation: list[Token] = field(default_factory=list)
-    heads: tuple[Token, Token] = field(default_factory=lambda: (Token(""), Token("")))
+CONJUNCTIONS = {
+    "because": "weil",
+    "although": "obwohl",
+    "if": "wenn",
+    "when": "als",
+    "after": "nachdem",
+    "before": "bevor",
+    "while": "während",
+    "that": "dass",
+}
+Sentence = tuple[list[Token], list[Token]]  # English and German words, without the final mark
 
 
 @dataclass(slots=True, kw_only=True)
@@ -49,7 +27,7 @@ class Clause:
     """A clause: its participants, its verb (None = "be") and its adverbials.
 
     The tense is "past", "present", "perfect", "pluperfect", "future", a modal verb ("must"), or
-    "passive" (in the past, the agent among the places).  "stopped" ("had stopped responding")
+    "passive" (in the past, the agent in place of a place).  "stopped" ("had stopped responding")
     and "stops" ("has stopped responding") are "nicht mehr" with the past and the present.
     """
 
@@ -61,14 +39,14 @@ class Clause:
     indirect: Phrase | None = None
     direct: Phrase | None = None
     predicate: Predicative | None = None
-    manner: Adverb | None = None
-    places: tuple[PrepositionalPhrase, ...] = ()
-    time: Adverb | PrepositionalPhrase | None = None
+    manner: Part | None = None
+    place: Part | None = None
+    time: Part | None = None
     time_first: bool = False
-    words: _VerbWords = field(init=False)
+    words: VerbWords = field(init=False)
 
     def __post_init__(self) -> None:
-        self.words = _verb_words(self.verb, self.tense, self.subject.plural, self.negated)
+        self.words = verb_words(self.verb, self.tense, self.subject.plural, self.negated)
         heads = self.predicate.heads if self.predicate else self.words.heads
         self.draft.link("subject", heads, self.subject.heads)
         if self.direct:
@@ -89,7 +67,7 @@ class Clause:
         end += self._english_object()
         if self.predicate:
             end += self.predicate.english()
-        for part in (self.manner, *self.places):
+        for part in (self.manner, self.place):
             if part:
                 end += part.english()
         if self.time and self.time_first:
@@ -167,108 +145,36 @@ class Clause:
         if not light:
             middle += direct
         middle += self.words.negation
-        for part in (self.manner, *self.places, self.predicate):
+        for part in (self.manner, self.place, self.predicate):
             if part:
                 middle += part.german()
         return middle
 
 
-def _verb_words(verb: Verb | None, tense: str, plural: bool, negated: bool) -> _VerbWords:
-    words = _VerbWords()
-    if verb is None:
-        _be(words, tense, plural)
-    elif tense in ("stopped", "stops"):
-        _no_longer(words, verb, tense, plural)
-        return words
-    elif tense in SIMPLE:
-        _simple(words, verb, tense, plural, negated)
-    else:
-        _compound(words, verb, tense, plural)
-    if negated:
-        source = Token("not")
-        words.english.insert(1, source)
-        words.negation = [Token("nicht", (source,))]
-    return words
+def joined(main: Clause, conjunction: str, clause: Clause) -> Sentence:
+    """Main clause first, no comma in English."""
+    source = Token(conjunction)
+    target = Token(CONJUNCTIONS[conjunction], (source,))
+    return (
+        [*main.english(), source, *clause.english()],
+        [*main.german_main(), Token(","), target, *clause.german_final()],
+    )
 
 
-def _be(words: _VerbWords, tense: str, plural: bool) -> None:
-    if tense == "future":
-        source, base = Token("will"), Token("be")
-        words.english = [source, base]
-        words.finite = Token(german.AUXILIARIES["werden"]["present"][plural], (source,))
-        words.rest = [Token("sein", (base,))]
-        words.heads = (base, words.rest[0])
-        return
-    source = Token(english.BE[tense][plural])
-    words.english = [source]
-    words.finite = Token(german.AUXILIARIES["sein"][tense][plural], (source,))
-    words.heads = (source, words.finite)
+def joined_in_front(main: Clause, conjunction: str, clause: Clause) -> Sentence:
+    """Subordinate clause first; in German the main clause then begins with its verb."""
+    source, comma = Token(conjunction), Token(",")
+    target = Token(CONJUNCTIONS[conjunction], (source,))
+    return (
+        [source, *clause.english(), comma, *main.english()],
+        [target, *clause.german_final(), Token(",", (comma,)), *main.german_inverted()],
+    )
 
 
-def _followers(words: _VerbWords, verb: Verb) -> tuple[Token, ...]:
-    if verb.english.particle:
-        words.particle = Token(verb.english.particle)
-        return (words.particle,)
-    if verb.english.preposition:
-        words.preposition = Token(verb.english.preposition)
-        return (words.preposition,)
-    return ()
-
-
-def _simple(words: _VerbWords, verb: Verb, tense: str, plural: bool, negated: bool) -> None:
-    forms = verb.english
-    if negated:
-        auxiliary = Token(english.AUXILIARIES[tense][plural])
-        lexical = Token(forms.base)
-        words.english = [auxiliary, lexical]
-    else:
-        inflected = forms.past if tense == "past" else forms.base if plural else forms.third
-        lexical = Token(inflected)
-        words.english = [lexical]
-    verbs = tuple(words.english)
-    followers = _followers(words, verb)
-    if verb.german.prefix:
-        words.prefix = Token(verb.german.prefix, followers or (lexical,))
-        followers = ()
-    words.finite = Token(verb.german.finite(tense, plural), verbs + followers)
-    words.heads = (lexical, words.finite)
-
-
-def _compound(words: _VerbWords, verb: Verb, tense: str, plural: bool) -> None:
-    done = tense in ("perfect", "pluperfect", "passive")
-    lexical = Token(verb.english.participle if done else verb.english.base)
-    helper = english.BE["past"] if tense == "passive" else english.AUXILIARIES[tense]
-    auxiliary = Token(helper[plural])
-    linking = [Token("to")] if tense == "wanted" else []
-    words.english = [auxiliary, *linking, lexical]
-    if done:
-        passive = tense == "passive"
-        forms = german.AUXILIARIES["werden" if passive else verb.german.auxiliary]
-        finite = forms["present" if tense == "perfect" else "past"][plural]
-        nonfinite = verb.german.participle
-    else:
-        modal = german.AUXILIARIES["werden"]["present"] if tense == "future" else None
-        finite = (modal or german.MODALS[tense])[plural]
-        nonfinite = verb.german.final(verb.german.infinitive)
-    words.finite = Token(finite, (auxiliary,))
-    content = Token(nonfinite, (*linking, lexical, *_followers(words, verb)))
-    apart = verb.german.prefix and not verb.german.joined
-    words.rest = [Token(verb.german.prefix, (lexical,))] if apart else []
-    words.rest.append(content)
-    words.heads = (lexical, content)
-
-
-def _no_longer(words: _VerbWords, verb: Verb, tense: str, plural: bool) -> None:
-    gerund = Token(verb.english.base + "ing")
-    if tense == "stopped":
-        auxiliary, stopped = Token("had"), Token("stopped")
-        words.english = [auxiliary, stopped, gerund]
-        finite = verb.german.finite("past", plural)
-        words.finite = Token(finite, (auxiliary, gerund))
-    else:
-        auxiliary, stopped = Token(english.AUXILIARIES["perfect"][plural]), Token("stopped")
-        words.english = [auxiliary, stopped, gerund]
-        finite = verb.german.finite("present", plural)
-        words.finite = Token(finite, (auxiliary, gerund))
-    words.negation = [Token("nicht", (stopped,)), Token("mehr", (stopped,))]
-    words.heads = (gerund, words.finite)
+def coordinated(first: Clause, second: Clause) -> Sentence:
+    """Two main clauses; the second has its subject elided."""
+    source = Token("and")
+    return (
+        [*first.english(), source, *second.english()],
+        [*first.german_main(), Token("und", (source,)), *second.german_main()],
+    )

@@ -70,7 +70,7 @@ MODALS = {
 
 @cache
 def determiner(stem: str, column: str, case: str) -> str:
-    """The article or article word of a stem: "der", "dies", "jed", "ein", "kein", "mein" …"""
+    """The article or article word of a stem: "der", "dies", "jed", "ein", "kein" and so on."""
     place = CASES.index(case)
     if stem == "der":
         return _DER[column][place]

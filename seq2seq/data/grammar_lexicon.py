@@ -1,31 +1,34 @@
-"""The lexicon of the embedded grammar, read from its two TOML files and cross-checked."""
+"""What the lexicon of the embedded grammar holds: words of both languages and deeds with reasons.
+
+`grammar_reader` fills these records from the TOML files.
+"""
 
 from __future__ import annotations
 
-import tomllib
-from collections.abc import Iterable
-from dataclasses import dataclass
-from functools import cache
-from importlib import resources
-from typing import Any
+from dataclasses import dataclass, field
 
-from seq2seq.data.grammar_english import EnglishVerb, with_s
+from seq2seq.data.grammar_english import EnglishVerb
 from seq2seq.data.grammar_german import GermanNoun, GermanVerb
-
-_STOPPED = "~"  # marks "had stopped responding" in a list of properties
-_NEGATED = "-"
 
 
 @dataclass(frozen=True, slots=True)
 class Noun:
-    """A noun in both languages, with the pronoun that English uses for it ("" = none)."""
+    """A noun in both languages.
+
+    Attributes:
+        name: English singular.
+        plural: English plural, "" if the grammar uses none.
+        german: the German noun.
+        pronoun: English subject pronoun: "he" or "she" for persons, "it" for all else, "" for
+            persons whom neither fits ("child").
+        tags: "ownable" (my), "belonging" (his own), "kin" (no "a", no "this"), "mass" (no "a").
+    """
 
     name: str
     plural: str
     german: GermanNoun
     pronoun: str
-    ownable: bool
-    belonging: bool
+    tags: frozenset[str]
 
     @property
     def personal(self) -> bool:
@@ -35,18 +38,26 @@ class Noun:
 
 @dataclass(frozen=True, slots=True)
 class Adjective:
-    """An adjective, what it can be said of, and its tags (see lexicon.toml)."""
+    """An adjective, what it can be said of, and its tags (see lexicon.toml).
+
+    Attributes:
+        name: English.
+        german: uninflected.
+        nouns: all that it can be said of.
+        tags: "degree", "state", "epithet".
+        scale: words of one scale ("old", "new") are not said of one thing in one sentence.
+    """
 
     name: str
     german: str
-    of: frozenset[str]
+    nouns: tuple[Noun, ...]
     tags: frozenset[str]
     scale: str
 
 
 @dataclass(frozen=True, slots=True)
 class Verb:
-    """A verb in both languages."""
+    """A verb in both languages; the name tells senses apart: "eat/animal"."""
 
     name: str
     english: EnglishVerb
@@ -64,19 +75,19 @@ class Preposition:
 
 @dataclass(frozen=True, slots=True)
 class Property:
-    """What a subordinate clause says of a noun: "was (too) slow", "had crashed" …
+    """What a subordinate clause says of a noun: "was (too) slow", "had crashed".
 
     Attributes:
         name: the adjective or verb, which with the noun forms a combination.
         kind: "is", "done" (past perfect), "not" (negated) or "stopped" (no longer does).
         too: whether "too" may precede the adjective.
-        of: names of the nouns of which this can be said.
+        nouns: all of which this can be said.
     """
 
     name: str
     kind: str
     too: bool
-    of: frozenset[str]
+    nouns: tuple[Noun, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,7 +111,23 @@ class Reason:
 
 @dataclass(frozen=True, slots=True)
 class Frame:
-    """One use of a verb: who does it to what, and why (see lexicon_frames.toml)."""
+    """One use of a verb: who does it to what, and why (see lexicon_frames.toml).
+
+    Attributes:
+        verb: the verb.
+        subjects: who may do it.
+        objects: what it may be done to, or what follows the preposition; empty if nothing does.
+        recipients: who may stand in the dative beside the object.
+        preposition: governs the objects, if there is one.
+        negated: whether the deed is only ever denied ("did not fit").
+        definite: whether an indefinite object would be odd ("locked a door").
+        seen: whether any property of the object may be named before it.
+        habitual: whether the deed is told in the present tense too.
+        only: the tenses that suit it; empty for all.
+        manner: kinds of adverbs that suit it.
+        places: where it may happen.
+        reasons: why, or why not.
+    """
 
     verb: Verb
     subjects: tuple[Noun, ...]
@@ -108,7 +135,9 @@ class Frame:
     recipients: tuple[Noun, ...]
     preposition: Preposition | None
     negated: bool
+    definite: bool
     seen: bool
+    habitual: bool
     only: tuple[str, ...]
     manner: tuple[str, ...]
     places: tuple[str, ...]
@@ -117,15 +146,24 @@ class Frame:
 
 @dataclass(frozen=True, slots=True)
 class Chain:
-    """Two deeds that one may do with the same thing, one after the other."""
+    """Two deeds with the same thing, one after the other.
+
+    Attributes:
+        first: the earlier deed.
+        second: the later deed.
+        helpers: who can do the first.
+        subjects: who can do the second and, where one person does both, the first too.
+        objects: what both can be done to.
+    """
 
     first: Frame
     second: Frame
+    helpers: tuple[Noun, ...]
     subjects: tuple[Noun, ...]
     objects: tuple[Noun, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Lexicon:
     """All words and frames, in the order of the files, so that sampling is reproducible."""
 
@@ -135,182 +173,46 @@ class Lexicon:
     prepositions: dict[str, Preposition]
     frames: tuple[Frame, ...]
     chains: tuple[Chain, ...]
+    provocations: tuple[Chain, ...]
     located: dict[str, tuple[str, ...]]
+    events: dict[str, tuple[str, ...]]
     adverbs: dict[str, tuple[str, ...]]
-    passive: frozenset[str]
+    passives: tuple[Frame, ...]
+    pastimes: tuple[Frame, ...]
+    described: dict[str, tuple[Adjective, ...]] = field(init=False)
+    epithets: dict[str, tuple[Adjective, ...]] = field(init=False)
+    moods: dict[str, tuple[Adjective, ...]] = field(init=False)
+    describable: tuple[Noun, ...] = field(init=False)
+    locatable: tuple[Noun, ...] = field(init=False)
+    speakers: tuple[Noun, ...] = field(init=False)
+    habits: tuple[Frame, ...] = field(init=False)
+    gifts: tuple[Frame, ...] = field(init=False)
+    reasoned: tuple[Frame, ...] = field(init=False)
+    breakdowns: tuple[tuple[Frame, Reason], ...] = field(init=False)
 
-    def described(self, noun: Noun) -> tuple[Adjective, ...]:
-        """Every adjective that can be said of a noun."""
-        return tuple(word for word in self.adjectives.values() if noun.name in word.of)
-
-
-@cache
-def lexicon() -> Lexicon:
-    """The embedded lexicon."""
-    return _Reader(_table("lexicon.toml"), _table("lexicon_frames.toml")).read()
-
-
-def _table(name: str) -> dict[str, Any]:
-    return tomllib.loads(resources.files("seq2seq.data").joinpath(name).read_text("utf-8"))
-
-
-class _Reader:
-    """Resolves the names of the TOML tables into nouns, verbs and frames."""
-
-    def __init__(self, words: dict[str, Any], uses: dict[str, Any]) -> None:
-        self.words = words
-        self.uses = uses
-        self.sets: dict[str, list[str]] = {k: list(v) for k, v in words["nouns"].items()}
-        self.sets.update(words["groups"])
-        self.places: dict[str, list[str]] = uses["places"]
-        self.nouns = self._nouns()
-        self.adjectives = self._adjectives()
-        self.verbs = {
-            key: Verb(key, EnglishVerb.parse(key, words["english"]["verbs"]), GermanVerb.parse(de))
-            for key, de in words["verbs"].items()
+    def __post_init__(self) -> None:
+        nouns = tuple(self.nouns.values())
+        self.described = {
+            noun.name: tuple(word for word in self.adjectives.values() if noun in word.nouns)
+            for noun in nouns
         }
-        self.prepositions = self._prepositions()
-
-    def read(self) -> Lexicon:
-        frames = tuple(self._frame(entry) for entry in self.uses["frame"])
-        return Lexicon(
-            nouns=self.nouns,
-            adjectives=self.adjectives,
-            verbs=self.verbs,
-            prepositions=self.prepositions,
-            frames=frames,
-            chains=tuple(self._chains(frames)),
-            located=self._located(),
-            adverbs={key: tuple(value) for key, value in self.uses["adverbs"].items()},
-            passive=frozenset(self.uses["passive"]["verbs"]),
-        )
-
-    def names(self, entries: Iterable[str]) -> list[str]:
-        """Noun names, in order, of a list of nouns, classes and groups; "-x" removes x."""
-        found: dict[str, None] = {}
-        for entry in entries:
-            inner = self._names_of(entry.removeprefix("-"))
-            if entry.startswith("-"):
-                found = {name: None for name in found if name not in inner}
-            else:
-                found.update(dict.fromkeys(inner))
-        return list(found)
-
-    def _names_of(self, entry: str) -> list[str]:
-        if entry in self.sets:
-            return self.names(self.sets[entry])
-        if any(entry in table for table in self.words["nouns"].values()):
-            return [entry]
-        raise ValueError(f"lexicon: {entry!r} is no noun, class or group")
-
-    def _nouns(self) -> dict[str, Noun]:
-        irregular = self.words["english"]["plurals"]
-        persons = set(self.names(["persons"]))
-        ownable = set(self.names(["ownable"]))
-        belongings = set(self.names(["belongings"]))
-        nouns = {}
-        for table in self.words["nouns"].values():
-            for name, entry in table.items():
-                german = GermanNoun.parse(entry)
-                person = {"m": "he", "f": "she", "n": ""}[german.gender]
-                nouns[name] = Noun(
-                    name=name,
-                    plural=irregular.get(name, with_s(name)) if german.plural else "",
-                    german=german,
-                    pronoun=person if name in persons else "it",
-                    ownable=name in ownable,
-                    belonging=name in belongings,
-                )
-        return nouns
-
-    def _adjectives(self) -> dict[str, Adjective]:
-        scales = {word: name for name, words in self.words["scales"].items() for word in words}
-        return {
-            name: Adjective(
-                name=name,
-                german=entry["de"],
-                of=frozenset(self.names(entry["of"])),
-                tags=frozenset(entry["tags"]),
-                scale=scales.get(name, name),
-            )
-            for name, entry in self.words["adjectives"].items()
+        self.epithets = {
+            name: tuple(word for word in words if "epithet" in word.tags)
+            for name, words in self.described.items()
         }
-
-    def _prepositions(self) -> dict[str, Preposition]:
-        found = {}
-        for key, entry in self.words["prepositions"].items():
-            german, case = entry.split(" ")
-            found[key] = Preposition(tuple(key.partition("/")[0].split(" ")), german, case)
-        return found
-
-    def _located(self) -> dict[str, tuple[str, ...]]:
-        located: dict[str, tuple[str, ...]] = {}
-        for entry, keys in self.uses["located"].items():
-            places = tuple(place for key in keys for place in self.places[key])
-            located.update(dict.fromkeys(self.names([entry]), places))
-        return located
-
-    def _frame(self, entry: dict[str, Any]) -> Frame:
-        subjects = self._resolve(entry["subject"])
-        objects = self._resolve(entry.get("object", ()))
-        return Frame(
-            verb=self.verbs[entry["verb"]],
-            subjects=subjects,
-            objects=objects,
-            recipients=self._resolve(entry.get("indirect", ())),
-            preposition=self.prepositions[entry["prep"]] if "prep" in entry else None,
-            negated=entry.get("negated", False),
-            seen=entry.get("seen", False),
-            only=tuple(entry.get("only", ())),
-            manner=tuple(entry.get("manner", ())),
-            places=tuple(p for key in entry.get("place", ()) for p in self.places[key]),
-            reasons=tuple(self._reasons(entry, subjects, objects)),
+        self.moods = {  # what a relative clause need not have to do with is left out: new, red
+            name: tuple(w for w in words if w.scale == "mood" or "epithet" not in w.tags) or words
+            for name, words in self.described.items()
+        }
+        self.describable = tuple(noun for noun in nouns if self.described[noun.name])
+        self.locatable = tuple(self.nouns[name] for name in self.located)
+        self.speakers = tuple(noun for noun in nouns if noun.personal and noun.pronoun)
+        self.habits = tuple(frame for frame in self.frames if frame.habitual)
+        self.gifts = tuple(frame for frame in self.frames if frame.recipients)
+        self.reasoned = tuple(frame for frame in self.frames if frame.reasons)
+        self.breakdowns = tuple(
+            (frame, reason)
+            for frame in self.frames
+            for reason in frame.reasons
+            if reason.role == "object" and reason.property.kind in ("done", "stopped")
         )
-
-    def _resolve(self, entries: Iterable[str]) -> tuple[Noun, ...]:
-        return tuple(self.nouns[name] for name in self.names(entries))
-
-    def _reasons(
-        self, entry: dict[str, Any], subjects: tuple[Noun, ...], objects: tuple[Noun, ...]
-    ) -> Iterable[Reason]:
-        both_fit = entry.get("winograd", False)
-        for role, own, other in (("subject", subjects, objects), ("object", objects, subjects)):
-            for supports, key in ((True, "for"), (False, "against")):
-                for text in entry.get(f"{role}_{key}", ()):
-                    said = self._property(text)
-                    antecedents = tuple(n for n in own if n.name in said.of and n.pronoun)
-                    others = tuple(
-                        n for n in other if both_fit or n.personal or n.name not in said.of
-                    )
-                    if antecedents and all(n.personal for n in antecedents):
-                        others = other
-                    yield Reason(role, supports, said, antecedents, others)
-
-    def _property(self, text: str) -> Property:
-        bare = text.rstrip("!").lstrip(_STOPPED + _NEGATED)
-        too = text.endswith("!")
-        if bare in self.adjectives:
-            return Property(bare, "is", too, self.adjectives[bare].of)
-        kind = {_STOPPED: "stopped", _NEGATED: "not"}.get(text[0], "done")
-        verb = bare if f"{bare}/function" not in self.verbs else f"{bare}/function"
-        of = frozenset(
-            name
-            for frame in self.uses["frame"]
-            if frame["verb"] == verb
-            for name in self.names(frame["subject"])
-        )
-        return Property(verb, kind, too, of)
-
-    def _chains(self, frames: tuple[Frame, ...]) -> Iterable[Chain]:
-        for verb, followers in self.uses["chains"].items():
-            for follower in followers:
-                for first in (frame for frame in frames if frame.verb.name == verb):
-                    for second in (frame for frame in frames if frame.verb.name == follower):
-                        subjects = tuple(
-                            noun
-                            for noun in first.subjects
-                            if noun in second.subjects and noun.personal and noun.pronoun
-                        )
-                        objects = tuple(noun for noun in first.objects if noun in second.objects)
-                        if subjects and objects:
-                            yield Chain(first, second, subjects, objects)

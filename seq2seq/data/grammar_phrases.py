@@ -14,8 +14,7 @@ from seq2seq.data import grammar_english as english
 from seq2seq.data import grammar_german as german
 from seq2seq.data.grammar_lexicon import Adjective, Noun, Preposition
 
-# English determiner -> German stem; "its" depends on the possessor.
-STEMS = {
+STEMS = {  # English determiner -> German stem
     "the": "der",
     "this": "dies",
     "every": "jed",
@@ -28,7 +27,7 @@ STEMS = {
     "their": "ihr",
     "": "",
 }
-_OBJECT_PRONOUNS = {"he": "him", "she": "her", "they": "them", "it": "it"}
+DEGREES = {"": "", "very": "sehr", "too": "zu"}
 
 
 class Token:
@@ -55,7 +54,7 @@ class Draft:
     links: list[tuple[str, str, Token, Token]] = field(default_factory=list)
 
     def link(self, kind: str, heads: tuple[Token, Token], dependents: tuple[Token, Token]) -> None:
-        """Record a link that exists on both sides; each pair is (English, German)."""
+        """Record a link that exists on both sides; each argument is (English, German)."""
         self.links.append((kind, "source", heads[0], dependents[0]))
         self.links.append((kind, "target", heads[1], dependents[1]))
 
@@ -68,14 +67,33 @@ class Phrase(Protocol):
     heads: tuple[Token, Token]  # the English and the German head word
 
     def english(self, subject: bool) -> list[Token]:
-        """The English words."""
+        """The English words, as subject or as object."""
 
     def german(self, case: str) -> list[Token]:
         """The German words in a case."""
 
 
+class Part(Protocol):
+    """What a clause or a noun takes along besides subject and object."""
+
+    def english(self) -> list[Token]:
+        """The English words."""
+
+    def german(self) -> list[Token]:
+        """The German words."""
+
+
 class NounPhrase:
-    """Determiner, adjective, noun and what follows the noun."""
+    """Determiner, adjective, noun and what follows the noun.
+
+    Args:
+        draft: takes the links and the combination of noun and adjective.
+        noun: the head.
+        determiner: a key of `STEMS`; "a" becomes "an", "this" becomes "these" as needed.
+        plural: the number.
+        adjective: stands before the noun.
+        owner: whom a possessive determiner means.
+    """
 
     pronominal = False
 
@@ -93,132 +111,55 @@ class NounPhrase:
         self.plural = plural
         self.column = "p" if plural else noun.german.gender
         self.stem = STEMS[determiner]
-        self.determiner = self._english_determiner(determiner, adjective)
         self.adjective = adjective
-        self.after: PrepositionalPhrase | RelativeClause | None = None
+        self.after: Part | None = None
         self.heads = (Token(noun.plural if plural else noun.name), Token(""))
-        self.modifiers = (Token(adjective.name), Token("")) if adjective else None
-        if self.modifiers and adjective:
+        self.article = self._article(determiner)
+        self.modifier = (Token(adjective.name), Token("")) if adjective else None
+        if adjective and self.modifier:
             draft.admit(noun.name, "is", adjective.name)
-            draft.link("attributive", self.heads, self.modifiers)
-        if owner and self.determiner:
-            self.article = Token("", (self.determiner,))
-            draft.link("antecedent", owner.heads, (self.determiner, self.article))
-        else:
-            self.article = Token("", (self.determiner,) if self.determiner else ())
+            draft.link("attributive", self.heads, self.modifier)
+        if owner and self.article:
+            draft.link("antecedent", owner.heads, self.article)
 
-    def _english_determiner(self, determiner: str, adjective: Adjective | None) -> Token | None:
+    def _article(self, determiner: str) -> tuple[Token, Token] | None:
+        if not determiner:
+            return None
         if determiner == "a":
-            return Token(english.article(adjective.name if adjective else self.noun.name))
-        if determiner == "this" and self.plural:
-            return Token("these")
-        return Token(determiner) if determiner else None
+            determiner = english.article((self.adjective or self.noun).name)
+        elif determiner == "this" and self.plural:
+            determiner = "these"
+        return _pair(determiner)
 
     def english(self, subject: bool) -> list[Token]:  # noqa: ARG002 - English nouns have no case
         """The English words."""
-        words = [self.determiner] if self.determiner else []
-        if self.modifiers:
-            words.append(self.modifiers[0])
-        words.append(self.heads[0])
-        if self.after:
-            words += self.after.english()
-        return words
+        parts = (self.article, self.modifier, self.heads)
+        words = [part[0] for part in parts if part]
+        return words + self.after.english() if self.after else words
 
     def german(self, case: str) -> list[Token]:
         """The German words in a case."""
         words = []
-        if self.determiner:
-            self.article.text = german.determiner(self.stem, self.column, case)
-            words.append(self.article)
-        if self.modifiers and self.adjective:
-            source, target = self.modifiers
-            target.text = german.adjective(self.adjective.german, self.stem, self.column, case)
-            target.sources = (source,)
-            words.append(target)
-        source, target = self.heads
-        target.text = self.noun.german.form(self.plural, case)
-        target.sources = (source,)
-        words.append(target)
-        if self.after:
-            words += self.after.german()
-        return words
+        if self.article:
+            words.append(_said(self.article, german.determiner(self.stem, self.column, case)))
+        if self.adjective and self.modifier:
+            form = german.adjective(self.adjective.german, self.stem, self.column, case)
+            words.append(_said(self.modifier, form))
+        words.append(_said(self.heads, self.noun.german.form(self.plural, case)))
+        return words + self.after.german() if self.after else words
 
 
-class Pronoun:
-    """A personal pronoun; in German its gender is that of its antecedent's German noun."""
-
-    pronominal = True
-
-    def __init__(self, draft: Draft, word: str, antecedent: NounPhrase | None = None) -> None:
-        self.word = word
-        self.plural = word == "they"
-        self.column = {"he": "m", "she": "f", "they": "p"}.get(word, "")
-        self.heads = (Token(word), Token(""))
-        if antecedent:
-            self.column = antecedent.column
-            draft.link("antecedent", antecedent.heads, self.heads)
-        elif word == "it":
-            raise ValueError("without an antecedent 'it' has no German translation")
-
-    @classmethod
-    def of(cls, draft: Draft, antecedent: NounPhrase) -> Pronoun:
-        """The pronoun that refers to a noun phrase."""
-        return cls(draft, pronoun_word(antecedent), antecedent)
-
-    def english(self, subject: bool) -> list[Token]:
-        """The English word, in the nominative or as an object."""
-        if not subject:
-            self.heads[0].text = _OBJECT_PRONOUNS[self.word]
-        return [self.heads[0]]
-
-    def german(self, case: str) -> list[Token]:
-        """The German word in a case."""
-        source, target = self.heads
-        target.text = german.pronoun(self.column, case)
-        target.sources = (source,)
-        return [target]
+def _pair(text: str) -> tuple[Token, Token]:
+    """An English word and the German one that translates it, whose form is not known yet."""
+    source = Token(text)
+    return source, Token("", (source,))
 
 
-def pronoun_word(phrase: NounPhrase) -> str:
-    """The English subject pronoun for a noun phrase."""
-    return "they" if phrase.plural else phrase.noun.pronoun
-
-
-class We:
-    """The subject "we": third person plural forms in both languages."""
-
-    pronominal = True
-    plural = True
-
-    def __init__(self) -> None:
-        source = Token("we")
-        self.heads = (source, Token("wir", (source,)))
-
-    def english(self, subject: bool) -> list[Token]:  # noqa: ARG002 - only ever a subject
-        """The English word."""
-        return [self.heads[0]]
-
-    def german(self, case: str) -> list[Token]:  # noqa: ARG002 - only ever a subject
-        """The German word."""
-        return [self.heads[1]]
-
-
-class Elided:
-    """The unspoken subject of "and closed the door"; its links point at the spoken one."""
-
-    pronominal = True
-
-    def __init__(self, spoken: Phrase) -> None:
-        self.plural = spoken.plural
-        self.heads = spoken.heads
-
-    def english(self, subject: bool) -> list[Token]:  # noqa: ARG002 - nothing to say
-        """No words."""
-        return []
-
-    def german(self, case: str) -> list[Token]:  # noqa: ARG002 - nothing to say
-        """No words."""
-        return []
+def _said(pair: tuple[Token, Token], text: str) -> Token:
+    source, target = pair
+    target.text = text
+    target.sources = (source,)
+    return target
 
 
 class Coordination:
@@ -230,8 +171,7 @@ class Coordination:
     def __init__(self, first: NounPhrase, second: NounPhrase) -> None:
         self.parts = (first, second)
         self.heads = first.heads
-        source = Token("and")
-        self.conjunction = (source, Token("und", (source,)))
+        self.conjunction = _pair("and")
 
     def english(self, subject: bool) -> list[Token]:
         """The English words."""
@@ -241,57 +181,10 @@ class Coordination:
     def german(self, case: str) -> list[Token]:
         """The German words in a case."""
         first, second = self.parts
-        return [*first.german(case), self.conjunction[1], *second.german(case)]
+        return [*first.german(case), _said(self.conjunction, "und"), *second.german(case)]
 
 
-class RelativePronoun:
-    """ "who" or "that", which agrees with its antecedent and takes its case from its own clause."""
-
-    pronominal = True
-
-    def __init__(self, draft: Draft, antecedent: NounPhrase) -> None:
-        self.plural = antecedent.plural
-        self.column = antecedent.column
-        source = Token("who" if antecedent.noun.personal else "that")
-        self.heads = (source, Token("", (source,)))
-        draft.link("antecedent", antecedent.heads, self.heads)
-
-    def english(self, subject: bool) -> list[Token]:  # noqa: ARG002 - "that" has no case
-        """The English word."""
-        return [self.heads[0]]
-
-    def german(self, case: str) -> list[Token]:
-        """The German word in a case."""
-        self.heads[1].text = german.relative(self.column, case)
-        return [self.heads[1]]
-
-
-class Embeddable(Protocol):
-    """A clause that can follow a noun."""
-
-    def english(self) -> list[Token]:
-        """The English words."""
-
-    def german_final(self) -> list[Token]:
-        """The German words with the verb at the end."""
-
-
-@dataclass(slots=True)
-class RelativeClause:
-    """A clause behind its noun, between commas in German."""
-
-    clause: Embeddable
-
-    def english(self) -> list[Token]:
-        """The English words."""
-        return self.clause.english()
-
-    def german(self) -> list[Token]:
-        """The German words; a comma that meets other punctuation is dropped at the end."""
-        return [Token(","), *self.clause.german_final(), Token(",")]
-
-
-class PrepositionalPhrase:
+class Prepositional:
     """A preposition and its noun phrase, contracted in German where usage demands it."""
 
     def __init__(self, preposition: Preposition, phrase: NounPhrase) -> None:
@@ -310,45 +203,41 @@ class PrepositionalPhrase:
         if self.phrase.stem == "der" and not self.phrase.plural:
             contracted = german.CONTRACTIONS.get((first.text, inner[0].text))
             if contracted:
-                first = Token(contracted, self.words + inner[0].sources)
-                inner = inner[1:]
+                return [Token(contracted, self.words + inner[0].sources), *inner[1:]]
         return [first, *inner]
 
 
 class Predicative:
     """An adjective behind "be", perhaps with "very" or "too"."""
 
-    DEGREES = {"very": "sehr", "too": "zu"}
-
     def __init__(self, adjective: Adjective, degree: str = "") -> None:
-        source = Token(adjective.name)
+        source, degree_source = Token(adjective.name), Token(degree)
         self.heads = (source, Token(adjective.german, (source,)))
-        self.degree: tuple[Token, Token] | None = None
-        if degree:
-            word = Token(degree)
-            self.degree = (word, Token(self.DEGREES[degree], (word,)))
+        self.degree = (degree_source, Token(DEGREES[degree], (degree_source,)))
 
     def english(self) -> list[Token]:
         """The English words."""
-        return [self.degree[0], self.heads[0]] if self.degree else [self.heads[0]]
+        return self._words(0)
 
     def german(self) -> list[Token]:
         """The German words."""
-        return [self.degree[1], self.heads[1]] if self.degree else [self.heads[1]]
+        return self._words(1)
+
+    def _words(self, side: int) -> list[Token]:
+        head, degree = self.heads[side], self.degree[side]
+        return [degree, head] if degree.text else [head]
 
 
 class Adverb:
-    """An adverb or fixed adverbial of the lexicon, "in the evening = am Abend"."""
+    """A fixed adverbial of the lexicon, such as "in the evening = am Abend"."""
 
     def __init__(self, entry: str) -> None:
         source, _, target = entry.partition(" = ")
         self.words = [Token(word) for word in source.split(" ")]
-        targets = target.split(" ")
-        extra = len(self.words) - len(targets)  # "in the" -> "am": the first takes what is over
-        groups = [self.words[: extra + 1], *([word] for word in self.words[extra + 1 :])]
-        self.targets = [
-            Token(word, tuple(group)) for word, group in zip(targets, groups, strict=True)
-        ]
+        forms = target.split(" ")
+        extra = len(self.words) - len(forms) + 1  # the first German word takes what is over: am
+        groups = [tuple(self.words[:extra]), *((word,) for word in self.words[extra:])]
+        self.targets = [Token(form, group) for form, group in zip(forms, groups, strict=True)]
 
     def english(self) -> list[Token]:
         """The English words."""

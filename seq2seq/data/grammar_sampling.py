@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from bisect import bisect
-from collections.abc import Callable, Sequence
-from functools import cache
+from collections.abc import Callable, Mapping, Sequence
 from itertools import accumulate
 from random import Random
-from typing import TypeVar
+from typing import Generic, TypeVar
 
 from seq2seq.data.grammar_clauses import Clause
 from seq2seq.data.grammar_lexicon import Adjective, Frame, Lexicon, Noun, Property
@@ -17,18 +16,23 @@ from seq2seq.data.grammar_phrases import (
     NounPhrase,
     Phrase,
     Predicative,
-    PrepositionalPhrase,
-    Pronoun,
-    We,
+    Prepositional,
 )
+from seq2seq.data.grammar_pronouns import Pronoun, We, possessive_for
 
 T = TypeVar("T")
 
-_SUBJECT_DETERMINERS = {"the": 70, "a": 10, "this": 10, "my": 5, "our": 5}
-_OBJECT_DETERMINERS = {"the": 62, "a": 18, "this": 8, "my": 3, "our": 3, "own": 6}
-_PLURAL_DETERMINERS = {"the": 60, "this": 14, "my": 5, "our": 5, "": 16}
-_TENSES = {"past": 46, "perfect": 22, "future": 12, "must": 6, "can": 5, "should": 4, "wanted": 5}
-MODALS = frozenset({"must", "can", "should", "wanted"})
+
+class GiveUp(Exception):
+    """What was drawn does not go together, or not into this split; draw again."""
+
+
+class Weighted(Generic[T]):
+    """Items with weights, ready to be drawn from."""
+
+    def __init__(self, weights: Mapping[T, int]) -> None:
+        self.items = list(weights)
+        self.sums = list(accumulate(weights.values()))
 
 
 class Dice:
@@ -48,34 +52,33 @@ class Dice:
         """One of the items."""
         return items[int(self.random() * len(items))]
 
-    def weighted(self, weights: dict[T, int]) -> T:
-        """One of the keys, by weight."""
-        keys, sums = _cumulative(tuple(weights.items()))
-        return keys[bisect(sums, self.random() * sums[-1])]
+    def draw(self, weighted: Weighted[T]) -> T:
+        """One of the items, by weight."""
+        return weighted.items[bisect(weighted.sums, self.random() * weighted.sums[-1])]
 
 
-@cache
-def _cumulative(items: tuple[tuple[T, int], ...]) -> tuple[list[T], list[int]]:
-    return [key for key, _ in items], list(accumulate(weight for _, weight in items))
-
-
-class GiveUp(Exception):
-    """The sentence in the making is not wanted; another is tried."""
+_AS_SUBJECT = Weighted({"the": 68, "a": 10, "this": 9, "my": 5, "our": 5, "every": 2, "no": 1})
+_AS_OBJECT = Weighted({"the": 60, "a": 16, "this": 8, "my": 2, "our": 2, "own": 12})
+_PLURAL = Weighted({"the": 60, "this": 14, "my": 5, "our": 5, "": 16})
+_INDEFINITE = frozenset({"a", "", "every", "no"})
+_TENSES = Weighted(
+    {"past": 50, "perfect": 24, "future": 12, "must": 5, "can": 3, "should": 3, "wanted": 3}
+)
+_BARE_SUBJECTS = ("he", "she", "they", "we")
 
 
 class Sampler:
-    """Builds phrases and clauses for one draft after another."""
+    """Draws phrases and clauses for one draft after another."""
 
     def __init__(self, words: Lexicon, dice: Dice, admit: Callable[[str, str, str], None]) -> None:
         self.lexicon = words
         self.dice = dice
         self.admit = admit
         self.draft = Draft(admit)
-        self.described = {noun.name: words.described(noun) for noun in words.nouns.values()}
-        self.epithets = {
-            name: tuple(word for word in described if "epithet" in word.tags)
-            for name, described in self.described.items()
-        }
+
+    def restart(self) -> None:
+        """Begin a new sentence."""
+        self.draft = Draft(self.admit)
 
     # -- noun phrases --------------------------------------------------------------------------
 
@@ -85,7 +88,7 @@ class Sampler:
         *,
         owner: Phrase | None = None,
         said: str = "",
-        plain: bool = False,
+        definite: bool = False,
         plural: bool | None = None,
         adjectives: float = 0.2,
     ) -> NounPhrase:
@@ -93,165 +96,158 @@ class Sampler:
 
         Args:
             noun: its head.
-            owner: the subject, if this is an object that may be called its own.
-            said: the adjective that the sentence says of it, which its epithet must not touch.
-            plain: definite and singular or plural, so that negation is "nicht".
-            plural: fixed number; None leaves it open.
+            owner: the subject, if this is an object, which may be called its own.
+            said: the adjective that the sentence says of it; no epithet may touch its scale.
+            definite: whether "a", "every", "no" and bare plurals are ruled out.
+            plural: the number; None leaves it open.
             adjectives: how often an adjective stands before the noun.
         """
-        dice = self.dice
         if plural is None:
-            plural = bool(noun.plural) and dice.chance(0.18)
-        determiner = self._determiner(noun, plural, plain, owner)
-        adjective = self._epithet(noun, said) if dice.chance(adjectives) else None
+            plural = bool(noun.plural) and self.dice.chance(0.18)
+        determiner = self._determiner(noun, plural, owner, definite)
+        adjective = self._epithet(noun, said) if self.dice.chance(adjectives) else None
         if determiner == "own" and owner:
+            determiner = possessive_for(owner)
             return NounPhrase(
-                self.draft,
-                noun,
-                _possessive(owner),
-                plural=plural,
-                adjective=adjective,
-                owner=owner,
+                self.draft, noun, determiner, plural=plural, adjective=adjective, owner=owner
             )
         return NounPhrase(self.draft, noun, determiner, plural=plural, adjective=adjective)
 
-    def _determiner(self, noun: Noun, plural: bool, plain: bool, owner: Phrase | None) -> str:
-        if plural:
-            table = _PLURAL_DETERMINERS
-        elif owner is not None:
-            table = _OBJECT_DETERMINERS
-        else:
-            table = _SUBJECT_DETERMINERS
-        determiner = self.dice.weighted(table)
-        if plain and determiner in ("a", ""):
+    def _determiner(self, noun: Noun, plural: bool, owner: Phrase | None, definite: bool) -> str:
+        table = _PLURAL if plural else _AS_OBJECT if owner else _AS_SUBJECT
+        word = self.dice.draw(table)
+        if word == "own":
+            ours = owner is not None and "belonging" in noun.tags and possessive_for(owner)
+            return "own" if ours else "the"
+        if word in ("my", "our"):
+            return word if "ownable" in noun.tags and not isinstance(owner, We) else "the"
+        if word in ("every", "no") and not noun.personal:
             return "the"
-        if determiner in ("my", "our") and not noun.ownable:
+        if "kin" in noun.tags and word != "the":
+            return "my"
+        if definite and word in _INDEFINITE:
             return "the"
-        if determiner == "own" and (
-            owner is None or not noun.belonging or not _possessive(owner) or noun.personal
-        ):
-            return "the"
-        return determiner
+        return "" if word == "a" and "mass" in noun.tags else word
 
     def _epithet(self, noun: Noun, said: str) -> Adjective | None:
-        epithets = self.epithets[noun.name]
+        epithets = self.lexicon.epithets[noun.name]
         if not epithets:
             return None
         found = self.dice.pick(epithets)
-        if said in self.lexicon.adjectives and self.lexicon.adjectives[said].scale == found.scale:
-            return None
-        return found
+        about = self.lexicon.adjectives.get(said)
+        return None if about and about.scale == found.scale else found
 
-    def place(self, entry: str) -> PrepositionalPhrase:
+    def subject(self, noun: Noun, *, definite: bool = False) -> Phrase:
+        """A subject: a noun phrase, for persons sometimes a bare pronoun."""
+        if noun.personal and self.dice.chance(0.12):
+            word = self.dice.pick(_BARE_SUBJECTS)
+            return We() if word == "we" else Pronoun(self.draft, word)
+        return self.phrase(noun, definite=definite)
+
+    def place(self, entry: str) -> Prepositional:
         """A place such as "in front of house", with the definite article."""
         preposition, _, noun = entry.rpartition(" ")
         phrase = NounPhrase(self.draft, self.lexicon.nouns[noun])
-        return PrepositionalPhrase(self.lexicon.prepositions[preposition], phrase)
-
-    def located(self, phrase: NounPhrase, probability: float) -> NounPhrase:
-        """The same phrase, sometimes with a place behind its noun: "the key on the table"."""
-        places = self.lexicon.located.get(phrase.noun.name)
-        if places and self.dice.chance(probability):
-            phrase.after = self.place(self.dice.pick(places))
-        return phrase
+        return Prepositional(self.lexicon.prepositions[preposition], phrase)
 
     # -- clauses -------------------------------------------------------------------------------
 
     def tense(self, frame: Frame) -> str:
         """A tense that suits a frame."""
-        for _ in range(20):
-            tense = self.dice.weighted(_TENSES)
-            if not frame.only or tense in frame.only:
-                return tense
-        return "past"
-
-    def subject(self, noun: Noun, *, plain: bool = False) -> Phrase:
-        """A subject: mostly a noun phrase, for persons sometimes a bare pronoun."""
-        if noun.personal and self.dice.chance(0.12):
-            word = self.dice.pick(("he", "she", "they", "we"))
-            self.admitted_pronoun = True
-            return We() if word == "we" else Pronoun(self.draft, word)
-        return self.phrase(noun, plain=plain)
+        tense = self.dice.draw(_TENSES)
+        while frame.only and tense not in frame.only:
+            tense = self.dice.draw(_TENSES)
+        return tense
 
     def event(
         self,
         frame: Frame,
+        nouns: tuple[Noun | None, Noun | None],
         subject: Phrase,
         target: Phrase | None,
         tense: str,
         *,
-        nouns: tuple[Noun | None, Noun | None],
         negated: bool = False,
     ) -> Clause:
-        """The bare clause of a frame; `nouns` are what subject and object stand for."""
-        name = frame.verb.name
-        if nouns[0]:
-            self.admit(nouns[0].name, "subject", name)
-        if nouns[1]:
-            self.admit(nouns[1].name, "object", name)
-        clause = Clause(
+        """The bare clause of a frame.
+
+        Args:
+            frame: the deed.
+            nouns: what subject and object mean; None for a pronoun that could be anybody.
+            subject: who does it.
+            target: the object, or what follows the frame's preposition.
+            tense: see `Clause`.
+            negated: whether it is denied.
+        """
+        for noun, relation in zip(nouns, ("subject", "object"), strict=True):
+            if noun:
+                self.admit(noun.name, relation, frame.verb.name)
+        return Clause(
             draft=self.draft,
             subject=subject,
             verb=frame.verb,
             tense=tense,
             negated=negated or frame.negated,
             direct=None if frame.preposition else target,
+            place=Prepositional(frame.preposition, target)
+            if frame.preposition and isinstance(target, NounPhrase)
+            else None,
         )
-        if frame.preposition and isinstance(target, NounPhrase):
-            clause.places = (PrepositionalPhrase(frame.preposition, target),)
-        return clause
 
     def statement(
-        self,
-        subject: Phrase,
-        said: Property,
-        noun: Noun,
-        *,
-        past: bool,
-        degree: str | None = None,
+        self, subject: Phrase, noun: Noun, said: Property, *, past: bool, degree: str = ""
     ) -> Clause:
-        """What a property says of a subject: "it was too slow", "it has crashed".
-
-        Without a degree, chance decides whether there is one.
-        """
-        if said.kind == "is":
-            adjective = self.lexicon.adjectives[said.name]
-            self.admit(noun.name, "is", said.name)
-            if degree is None:
-                degree = self._degree(adjective, said)
-            return Clause(
-                draft=self.draft,
-                subject=subject,
-                tense="past" if past else "present",
-                predicate=Predicative(adjective, degree),
+        """What a property says of a subject: "it was too slow", "it has crashed"."""
+        adjective = self.lexicon.adjectives.get(said.name)
+        if said.kind == "is" and adjective:
+            return self.copula(
+                subject, (noun,), adjective, tense="past" if past else "present", degree=degree
             )
         self.admit(noun.name, "subject", said.name)
-        tense = {
-            "done": ("perfect", "pluperfect"),
-            "not": ("present", "past"),
-            "stopped": ("stops", "stopped"),
-        }[said.kind][past]
         return Clause(
             draft=self.draft,
             subject=subject,
             verb=self.lexicon.verbs[said.name],
-            tense=tense,
+            tense=_STATEMENT_TENSES[said.kind][past],
             negated=said.kind == "not",
         )
 
-    def _degree(self, adjective: Adjective, said: Property) -> str:
-        if "degree" not in adjective.tags or not self.dice.chance(0.3):
-            return ""
-        return "too" if said.too and self.dice.chance(0.7) else "very"
+    def copula(
+        self,
+        subject: Phrase,
+        nouns: tuple[Noun, ...],
+        adjective: Adjective,
+        *,
+        tense: str = "past",
+        degree: str = "",
+        negated: bool = False,
+    ) -> Clause:
+        """An adjective said of a subject that means these nouns."""
+        for noun in nouns:
+            self.admit(noun.name, "is", adjective.name)
+        return Clause(
+            draft=self.draft,
+            subject=subject,
+            tense=tense,
+            negated=negated,
+            predicate=Predicative(adjective, degree),
+        )
 
-    def adverb(self, tense: str) -> Adverb | None:
-        """A time adverb that suits a tense, if there is one."""
-        entries = self.lexicon.adverbs.get("modal" if tense in MODALS - {"wanted"} else tense)
+    def degree(self, said: Property, *, too: bool) -> str:
+        """Sometimes "very" or, where it makes sense, "too"."""
+        adjective = self.lexicon.adjectives.get(said.name)
+        if adjective is None or "degree" not in adjective.tags or not self.dice.chance(0.3):
+            return ""
+        return "too" if too and said.too and self.dice.chance(0.7) else "very"
+
+    def adverb(self, kind: str) -> Adverb | None:
+        """An adverb of a kind (a tense, or "manner"), if there are any."""
+        entries = self.lexicon.adverbs.get(kind)
         return Adverb(self.dice.pick(entries)) if entries else None
 
 
-def _possessive(owner: Phrase) -> str:
-    word = owner.word if isinstance(owner, Pronoun) else ""
-    if isinstance(owner, NounPhrase):
-        word = "they" if owner.plural else owner.noun.pronoun
-    return {"he": "his", "she": "her", "they": "their"}.get(word, "")
+_STATEMENT_TENSES = {  # kind of property -> tense in a present and in a past sentence
+    "done": ("perfect", "pluperfect"),
+    "not": ("present", "past"),
+    "stopped": ("stops", "stopped"),
+}
