@@ -1,0 +1,51 @@
+"""Decoding throughput: sentences per second of a trained run, beam and greedy.
+
+    .venv/bin/python benchmarks/decoding.py --run RUN --input FILE [--beams 1 5]
+    .venv/bin/python benchmarks/decoding.py --run RUN --input FILE --length 16
+
+`--length N` forces every output to N pieces, so that systems do the same work.
+"""
+
+from __future__ import annotations
+
+import argparse
+import resource
+import time
+from typing import Any
+
+from common import conditions, median, save
+
+from seq2seq.data.corpus import read_lines
+from seq2seq.decoding.translator import Translator
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--run", required=True)
+    parser.add_argument("--input", required=True)
+    parser.add_argument("--beams", nargs="+", type=int, default=[1, 5])
+    parser.add_argument("--length", type=int, help="force every output to this many pieces")
+    parser.add_argument("--rounds", type=int, default=3)
+    args = parser.parse_args()
+    lines = list(read_lines(args.input))
+    translator = Translator.from_pretrained(args.run)
+    forced: dict[str, Any] = {}
+    if args.length:
+        forced = {"max_len_a": 0.0, "max_len_b": args.length, "min_len": args.length}
+    print(conditions())
+    figures: dict[str, Any] = {"sentences": len(lines), "length": args.length}
+    for beam in args.beams:
+        speeds = []
+        for _ in range(args.rounds):
+            begin = time.perf_counter()
+            translator.translate(lines, beam=beam, **forced)
+            speeds.append(len(lines) / (time.perf_counter() - begin))
+        print(f"beam {beam}: {median(speeds):,.1f} sentences/s")
+        figures[f"beam_{beam}"] = speeds
+    figures["peak_mb"] = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+    print(f"peak memory {figures['peak_mb']:,.0f} MB")
+    print(save("decoding", figures))
+
+
+if __name__ == "__main__":
+    main()
