@@ -1,4 +1,4 @@
-"""Cached decoding gives the logits of the whole forward pass, whatever beams are taken or dropped."""
+"""Cached decoding equals the whole forward pass, whatever beams are taken or dropped."""
 
 import pytest
 import torch
