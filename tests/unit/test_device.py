@@ -39,7 +39,6 @@ def test_a_cpu_is_always_there():
         "privateuseone",
         "xla",
         "mkldnn",
-        "vulkan",
     ],
 )
 def test_devices_that_are_not_there_are_named(name):

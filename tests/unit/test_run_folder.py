@@ -111,7 +111,7 @@ def test_a_damaged_pointer(tiny_run, content):
 def test_not_a_run_folder(tmp_path, tiny_run):
     with pytest.raises(UserError, match="nowhere is not a folder"):
         load_run(tmp_path / "nowhere")
-    with pytest.raises(UserError, match="config.json is not a folder"):
+    with pytest.raises(UserError, match="json is not a folder"):
         load_run(tiny_run / CONFIG)
     with pytest.raises(UserError, match=r"config.json does not exist: is .* a run folder"):
         load_run(tmp_path)
