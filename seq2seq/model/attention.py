@@ -137,6 +137,8 @@ class MultiHeadAttention(nn.Module):
         self.w_k = nn.Linear(d_model, n_heads * self.d_k)
         self.w_v = nn.Linear(d_model, n_heads * self.d_v)
         self.w_o = nn.Linear(n_heads * self.d_v, d_model)
+        # Does nothing: where analysis hooks in to read, switch off or exchange single heads.
+        self.heads = nn.Identity()
 
     def project_kv(self, memory: Tensor) -> KeyValue:
         """Keys and values of every head from what is attended to, `memory` [B, Tk, D]."""
@@ -169,7 +171,7 @@ class MultiHeadAttention(nn.Module):
             dropout_p=self.dropout if self.training else 0.0,
             need_weights=need_weights,
         )
-        concat = heads.transpose(1, 2).flatten(2)  # [B, Tq, H·Dv]
+        concat = self.heads(heads).transpose(1, 2).flatten(2)  # [B, Tq, H·Dv]
         return self.w_o(concat), weights if need_weights else None
 
     def _split(self, x: Tensor) -> Tensor:
