@@ -10,19 +10,24 @@ from seq2seq.data.grammar_phrases import NounPhrase
 from seq2seq.data.grammar_pronouns import Elided, Pronoun, RelativeClause, RelativePronoun
 from seq2seq.data.grammar_sampling import GiveUp, Sampler, Weighted
 
+_DEFINITE = ("the", "the", "the", "this")
 _Shape = Callable[[Sampler, Chain, NounPhrase, NounPhrase], Sentence]
 
 
 def chain(sampler: Sampler) -> Sentence:
-    """One person does both deeds, or the second follows up what somebody else did."""
+    """One person does both deeds, or does one with what somebody else had done the other to."""
     link = sampler.dice.pick(sampler.lexicon.chains)
     shape = sampler.dice.draw(_SHAPES)
     actor, thing = sampler.dice.pick(link.subjects), sampler.dice.pick(link.objects)
     subject = sampler.phrase(actor)
-    definite = link.first.definite or link.second.definite or shape is _which
+    definite = link.first.definite or link.second.definite
+    if shape is _which:
+        number = bool(thing.plural) and sampler.dice.chance(0.2)
+        plain = NounPhrase(sampler.draft, thing, sampler.dice.pick(_DEFINITE), plural=number)
+        return _which(sampler, link, subject, plain)
     target = sampler.phrase(
         thing,
-        owner=None if shape is _which else subject,
+        owner=subject,
         plural=False if subject.plural else None,
         definite=definite,
     )
@@ -89,10 +94,9 @@ def _which(sampler: Sampler, link: Chain, subject: NounPhrase, target: NounPhras
     """The developer deployed the application that the engineer had tested."""
     helper, other = _helper(sampler, link, subject)
     pronoun = RelativePronoun(sampler.draft, target)
-    tense = sampler.dice.pick(("pluperfect", "past"))
-    inner = sampler.event(link.first, (helper, target.noun), other, pronoun, tense)
-    target.after = RelativeClause(inner)
+    inner = sampler.event(link.first, (helper, target.noun), other, pronoun, "pluperfect")
     main = sampler.event(link.second, (subject.noun, target.noun), subject, target, "past")
+    main.extraposed = RelativeClause(inner)
     return main.english(), main.german_main()
 
 
@@ -103,6 +107,4 @@ def _helper(sampler: Sampler, link: Chain, subject: NounPhrase) -> tuple[Noun, N
     return noun, sampler.phrase(noun, plural=False, definite=True, adjectives=0.1)
 
 
-_SHAPES: Weighted[_Shape] = Weighted(
-    {_after: 4, _after_first: 4, _before: 3, _and: 4, _prepared: 3, _which: 3}
-)
+_SHAPES: Weighted[_Shape] = Weighted({_after: 4, _after_first: 4, _before: 3, _and: 4, _which: 3})

@@ -26,6 +26,9 @@ Sentence = tuple[list[Token], list[Token]]  # English and German words, without 
 class Clause:
     """A clause: its participants, its verb (None = "be") and its adverbials.
 
+    A relative clause of the object is "extraposed": it stands last in both languages, in German
+    behind the prefix or participle ("schloss den Schrank ab, den sie geputzt hatte").
+
     The tense is "past", "present", "perfect", "pluperfect", "future", a modal verb ("must"), or
     "passive" (in the past, the agent in place of a place).  "stopped" ("had stopped responding")
     and "stops" ("has stopped responding") are "nicht mehr" with the past and the present.
@@ -43,6 +46,7 @@ class Clause:
     place: Part | None = None
     time: Part | None = None
     time_first: bool = False
+    extraposed: Part | None = None
     words: VerbWords = field(init=False)
 
     def __post_init__(self) -> None:
@@ -67,7 +71,7 @@ class Clause:
         end += self._english_object()
         if self.predicate:
             end += self.predicate.english()
-        for part in (self.manner, self.place):
+        for part in (self.manner, self.place, self.extraposed):
             if part:
                 end += part.english()
         if self.time and self.time_first:
@@ -120,10 +124,10 @@ class Clause:
 
     def _end(self) -> list[Token]:
         prefix = self.words.prefix
-        if prefix is None:
-            return self.words.rest
-        self._link_prefix(prefix)
-        return [prefix]
+        if prefix is not None:
+            self._link_prefix(prefix)
+        rest = self.words.rest if prefix is None else [prefix]
+        return rest + self.extraposed.german() if self.extraposed else rest
 
     def _link_prefix(self, prefix: Token) -> None:
         self.draft.links.append(("particle", "target", self.words.finite, prefix))

@@ -41,7 +41,7 @@ def with_ed(word: str) -> str:
 
 
 def article(following: str) -> str:
-    """The article "a" or "an"; every word of the lexicon is pronounced as its first letter suggests."""
+    """The article "a" or "an"; the lexicon holds no "hour" and no "user"."""
     return "an" if following[0] in _VOWELS else "a"
 
 

@@ -17,6 +17,7 @@ class Noun:
 
     Attributes:
         name: English singular.
+        kind: its class in the lexicon ("animals").
         plural: English plural, "" if the grammar uses none.
         german: the German noun.
         pronoun: English subject pronoun: "he" or "she" for persons, "it" for all else, "" for
@@ -25,6 +26,7 @@ class Noun:
     """
 
     name: str
+    kind: str
     plural: str
     german: GermanNoun
     pronoun: str
@@ -123,7 +125,8 @@ class Frame:
         definite: whether an indefinite object would be odd ("locked a door").
         seen: whether any property of the object may be named before it.
         habitual: whether the deed is told in the present tense too.
-        only: the tenses that suit it; empty for all.
+        deniable: whether "did not" suits it.
+        tenses: those that suit it, apart from the present.
         manner: kinds of adverbs that suit it.
         places: where it may happen.
         reasons: why, or why not.
@@ -138,7 +141,8 @@ class Frame:
     definite: bool
     seen: bool
     habitual: bool
-    only: tuple[str, ...]
+    deniable: bool
+    tenses: tuple[str, ...]
     manner: tuple[str, ...]
     places: tuple[str, ...]
     reasons: tuple[Reason, ...]
@@ -178,6 +182,7 @@ class Lexicon:
     events: dict[str, tuple[str, ...]]
     adverbs: dict[str, tuple[str, ...]]
     passives: tuple[Frame, ...]
+    habits: tuple[Frame, ...]
     pastimes: tuple[Frame, ...]
     described: dict[str, tuple[Adjective, ...]] = field(init=False)
     epithets: dict[str, tuple[Adjective, ...]] = field(init=False)
@@ -185,7 +190,6 @@ class Lexicon:
     describable: tuple[Noun, ...] = field(init=False)
     locatable: tuple[Noun, ...] = field(init=False)
     speakers: tuple[Noun, ...] = field(init=False)
-    habits: tuple[Frame, ...] = field(init=False)
     gifts: tuple[Frame, ...] = field(init=False)
     reasoned: tuple[Frame, ...] = field(init=False)
     breakdowns: tuple[tuple[Frame, Reason], ...] = field(init=False)
@@ -207,7 +211,6 @@ class Lexicon:
         self.describable = tuple(noun for noun in nouns if self.described[noun.name])
         self.locatable = tuple(self.nouns[name] for name in self.located)
         self.speakers = tuple(noun for noun in nouns if noun.personal and noun.pronoun)
-        self.habits = tuple(frame for frame in self.frames if frame.habitual)
         self.gifts = tuple(frame for frame in self.frames if frame.recipients)
         self.reasoned = tuple(frame for frame in self.frames if frame.reasons)
         self.breakdowns = tuple(

@@ -31,8 +31,9 @@ def habit(sampler: Sampler) -> Sentence:
     """Every day the farmer feeds the horse."""
     frame = sampler.dice.pick(sampler.lexicon.habits)
     clause = event(sampler, frame, "present")
+    clause.manner = None
     clause.time = clause.time or sampler.adverb("present")
-    clause.time_first = sampler.dice.chance(0.7)
+    clause.time_first = True
     return clause.english(), clause.german_main()
 
 
@@ -40,7 +41,9 @@ def question(sampler: Sampler) -> Sentence:
     """Has the developer tested the application?"""
     frame = sampler.dice.pick(sampler.lexicon.frames)
     tense = sampler.dice.pick(_QUESTION_TENSES)
-    if frame.negated or (frame.only and tense not in frame.only):
+    if frame.negated or tense not in frame.tenses:
+        raise GiveUp
+    if tense != "perfect" and not frame.subjects[0].personal:
         raise GiveUp
     clause = event(sampler, frame, tense)
     if clause.negated:
@@ -59,7 +62,7 @@ def event(sampler: Sampler, frame: Frame, tense: str = "") -> Clause:
     """A frame with everything drawn; without a tense any that suits."""
     dice = sampler.dice
     tense = tense or sampler.tense(frame)
-    deniable = not frame.recipients and tense in _NEGATABLE
+    deniable = frame.deniable and not frame.recipients and tense in _NEGATABLE
     negated = frame.negated or (deniable and dice.chance(0.08))
     actor: Noun | None = dice.pick(frame.subjects)
     thing = dice.pick(frame.objects) if frame.objects else None
@@ -76,7 +79,7 @@ def event(sampler: Sampler, frame: Frame, tense: str = "") -> Clause:
         recipient = dice.pick(frame.recipients)
         if recipient == actor:
             raise GiveUp
-        clause.indirect = sampler.phrase(recipient, owner=subject, adjectives=0.1)
+        clause.indirect = sampler.phrase(recipient, adjectives=0.1, definite=True)
     elif not negated:
         _furnish(sampler, clause, frame)
     if not negated and not clause.manner and dice.chance(0.35):
@@ -84,9 +87,7 @@ def event(sampler: Sampler, frame: Frame, tense: str = "") -> Clause:
     return clause
 
 
-def _object(
-    sampler: Sampler, frame: Frame, thing: Noun, subject: Phrase, negated: bool
-) -> Phrase:
+def _object(sampler: Sampler, frame: Frame, thing: Noun, subject: Phrase, negated: bool) -> Phrase:
     if thing.personal and not frame.preposition and sampler.dice.chance(0.3):
         return Pronoun(sampler.draft, sampler.dice.pick(("he", "she", "they")))
     definite = negated or frame.definite or frame.preposition is not None
@@ -94,7 +95,7 @@ def _object(
         adjective = sampler.dice.pick(sampler.lexicon.described[thing.name])
         determiner = "the" if definite or "mass" in thing.tags else sampler.dice.pick(("the", "a"))
         return NounPhrase(sampler.draft, thing, determiner, adjective=adjective)
-    owner = None if frame.preposition else subject
+    owner = None if frame.preposition or frame.recipients else subject
     return sampler.phrase(thing, owner=owner, definite=definite)
 
 
@@ -129,7 +130,7 @@ def copular(sampler: Sampler) -> Sentence:
     nouns: tuple[Noun, ...] = (noun,)
     if dice.chance(0.15):
         other = dice.pick(adjective.nouns)
-        if other == noun or other.personal != noun.personal:
+        if other == noun or other.kind != noun.kind:
             raise GiveUp
         first, second = (NounPhrase(sampler.draft, each) for each in (noun, other))
         subject: Phrase = Coordination(first, second)
@@ -183,6 +184,8 @@ def passive(sampler: Sampler) -> Sentence:
 def relative(sampler: Sampler) -> Sentence:
     """The developer who had tested the application was tired."""
     frame = sampler.dice.pick(sampler.lexicon.frames)
+    if not frame.objects:  # "the machine that worked"
+        raise GiveUp
     actor = sampler.dice.pick(frame.subjects)
     plural = bool(actor.plural) and sampler.dice.chance(0.2)
     phrase = NounPhrase(sampler.draft, actor, plural=plural)
@@ -265,7 +268,7 @@ PATTERNS: Weighted[Pattern] = Weighted(
         reasons.condition: 4,
         reasons.breakdown: 2,
         chains.chain: 13,
-        chains.provoked: 3,
+        chains.provoked: 5,
     }
 )
 

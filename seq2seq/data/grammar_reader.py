@@ -78,6 +78,7 @@ class _Reader:
             events=self._by_noun(self.uses["events"]),
             adverbs={key: tuple(value) for key, value in self.uses["adverbs"].items()},
             passives=tuple(f for f in frames if f.verb.name in verbs["passive"]),
+            habits=tuple(f for f in frames if f.verb.name in verbs["daily"]),
             pastimes=tuple(
                 frame
                 for frame in frames
@@ -119,13 +120,14 @@ class _Reader:
         irregular = self.words["english"]["plurals"]
         persons = set(self.names(["persons"]))
         tagged = {tag: set(self.names([group])) for group, tag in _NOUN_TAGS.items()}
-        for table in self.words["nouns"].values():
+        for kind, table in self.words["nouns"].items():
             for name, entry in table.items():
                 german = GermanNoun.parse(entry)
                 yield (
                     name,
                     Noun(
                         name=name,
+                        kind=kind,
                         plural=irregular.get(name, with_s(name)) if german.plural else "",
                         german=german,
                         pronoun=_PERSON_PRONOUNS[german.gender] if name in persons else "it",
@@ -168,7 +170,9 @@ class _Reader:
             definite=entry["verb"] in verbs["definite"],
             seen=entry.get("seen", False),
             habitual=entry["verb"] in verbs["habitual"],
-            only=tuple(entry.get("only", ())),
+            deniable="only" not in entry or "can" in entry["only"],
+            tenses=tuple(entry.get("only", ()))
+            or _tenses(subjects, entry["verb"] in verbs["duty"]),
             manner=tuple(entry.get("manner", ())),
             places=tuple(p for key in entry.get("place", ()) for p in self.places[key]),
             reasons=tuple(self._reasons(entry, subjects, objects)),
@@ -194,6 +198,13 @@ class _Reader:
         frames = [frame for frame in self.uses["frame"] if frame["verb"] == verb]
         nouns = self._resolve(name for frame in frames for name in frame["subject"])
         return Property(verb, _KINDS.get(text[0], "done"), False, nouns)
+
+
+def _tenses(subjects: Nouns, duty: bool) -> tuple[str, ...]:
+    tenses = ("past", "perfect", "future", "can")
+    if not subjects[0].personal:
+        return tenses
+    return (*tenses, "wanted", "must", "should") if duty else (*tenses, "wanted")
 
 
 def _not_meant(meant: Nouns, other: Nouns, said: Property) -> Nouns:

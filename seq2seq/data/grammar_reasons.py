@@ -19,7 +19,7 @@ def because(sampler: Sampler) -> Sentence:
     subject, target, nouns = _participants(sampler, frame, reason, negated)
     main = sampler.event(frame, nouns, subject, target, tense, negated=negated)
     meant = _meant(reason, subject, target)
-    clause = _statement(sampler, Pronoun.of(sampler.draft, meant), meant.noun, reason, main)
+    clause = _statement(sampler, Pronoun.of(sampler.draft, meant), meant.noun, reason, main, frame)
     return joined(main, _conjunction(reason, negated), clause)
 
 
@@ -53,7 +53,7 @@ def fronted(sampler: Sampler) -> Sentence:
         (pronoun, target) if meant is subject else (subject, pronoun)
     )
     main = sampler.event(frame, nouns, *parts, "past", negated=negated)
-    clause = _statement(sampler, meant, meant.noun, reason, main)
+    clause = _statement(sampler, meant, meant.noun, reason, main, frame)
     return joined_in_front(main, _conjunction(reason, negated), clause)
 
 
@@ -62,15 +62,15 @@ def condition(sampler: Sampler) -> Sentence:
     frame, reason, negated = _drawn(sampler)
     adjective = sampler.lexicon.adjectives.get(reason.property.name)
     lasting = adjective is not None and "state" not in adjective.tags
-    if negated or lasting or not reason.supports or frame.only:
+    if negated or lasting or not reason.supports or "future" not in frame.tenses:
         raise GiveUp
     tense = sampler.dice.draw(_CONDITION_TENSES)
-    if tense == "present" and not frame.habitual:
+    if not _possible(frame, tense):
         tense = "future"
     subject, target, nouns = _participants(sampler, frame, reason, False)
     main = sampler.event(frame, nouns, subject, target, tense)
     meant = _meant(reason, subject, target)
-    clause = _statement(sampler, Pronoun.of(sampler.draft, meant), meant.noun, reason, main)
+    clause = _statement(sampler, Pronoun.of(sampler.draft, meant), meant.noun, reason, main, frame)
     return joined(main, "if", clause)
 
 
@@ -96,7 +96,8 @@ def _drawn(sampler: Sampler) -> tuple[Frame, Reason, bool]:
     """A frame, a reason, and whether the deed is denied."""
     frame = sampler.dice.pick(sampler.lexicon.reasoned)
     reason = sampler.dice.pick(frame.reasons)
-    negated = frame.negated or (not reason.supports and sampler.dice.chance(0.5))
+    deniable = frame.deniable and not reason.supports
+    negated = frame.negated or (deniable and sampler.dice.chance(0.5))
     return frame, reason, negated
 
 
@@ -107,12 +108,13 @@ def _conjunction(reason: Reason, negated: bool) -> str:
 
 def _tense(sampler: Sampler, frame: Frame, negated: bool) -> str:
     tense = sampler.dice.draw(_TENSES)
-    impossible = (
-        (negated and tense == "must")
-        or (tense == "present" and not frame.habitual)
-        or (frame.only and tense not in frame.only)
-    )
-    return "past" if impossible else tense
+    if (negated and tense in ("must", "present")) or not _possible(frame, tense):
+        return "past"
+    return tense
+
+
+def _possible(frame: Frame, tense: str) -> bool:
+    return frame.habitual if tense == "present" else tense in frame.tenses
 
 
 def _participants(
@@ -139,7 +141,7 @@ def _participants(
     )
     target = sampler.phrase(
         thing,
-        owner=subject,
+        owner=subject if of_subject or not definite else None,  # no "his" before "the man"
         said="" if of_subject else said,
         definite=definite or frame.definite or frame.preposition is not None,
         plural=False if subject.plural else number,
@@ -152,13 +154,12 @@ def _meant(reason: Reason, subject: NounPhrase, target: NounPhrase | None) -> No
 
 
 def _statement(
-    sampler: Sampler, subject: Phrase, noun: Noun, reason: Reason, main: Clause
+    sampler: Sampler, subject: Phrase, noun: Noun, reason: Reason, main: Clause, frame: Frame
 ) -> Clause:
     too = reason.supports or main.negated
+    if reason.property.kind == "not" and main.tense != "past":  # "do not" is not in the lexicon
+        raise GiveUp
+    degree = "too" if frame.negated else sampler.degree(reason.property, too=too)
     return sampler.statement(
-        subject,
-        noun,
-        reason.property,
-        past=main.tense == "past",
-        degree=sampler.degree(reason.property, too=too),
+        subject, noun, reason.property, past=main.tense == "past", degree=degree
     )

@@ -57,10 +57,19 @@ class Dice:
         return weighted.items[bisect(weighted.sums, self.random() * weighted.sums[-1])]
 
 
-_AS_SUBJECT = Weighted({"the": 68, "a": 10, "this": 9, "my": 5, "our": 5, "every": 2, "no": 1})
-_AS_OBJECT = Weighted({"the": 60, "a": 16, "this": 8, "my": 2, "our": 2, "own": 12})
-_PLURAL = Weighted({"the": 60, "this": 14, "my": 5, "our": 5, "": 16})
-_INDEFINITE = frozenset({"a", "", "every", "no"})
+_AS_SUBJECT = Weighted({"the": 68, "a": 10, "this": 9, "my": 5, "our": 5})
+_AS_OBJECT = Weighted({"the": 60, "a": 16, "this": 8, "my": 1, "our": 1, "own": 12})
+_PLURAL = Weighted({"the": 66, "this": 16, "my": 5, "our": 5})
+_PLURAL_OBJECT = Weighted({"the": 56, "this": 12, "my": 1, "our": 1, "own": 8, "": 18})
+_TABLES = {  # (plural, whether it is an object)
+    (False, False): _AS_SUBJECT,
+    (False, True): _AS_OBJECT,
+    (True, False): _PLURAL,
+    (True, True): _PLURAL_OBJECT,
+}
+_INDEFINITE = ("a", "")
+_QUANTIFIERS = ("every", "every", "no")
+_APIECE = ("clothes", "things", "food", "drinks")  # of these, several people have several
 _TENSES = Weighted(
     {"past": 50, "perfect": 24, "future": 12, "must": 5, "can": 3, "should": 3, "wanted": 3}
 )
@@ -98,7 +107,7 @@ class Sampler:
             noun: its head.
             owner: the subject, if this is an object, which may be called its own.
             said: the adjective that the sentence says of it; no epithet may touch its scale.
-            definite: whether "a", "every", "no" and bare plurals are ruled out.
+            definite: whether "a" and bare plurals are ruled out.
             plural: the number; None leaves it open.
             adjectives: how often an adjective stands before the noun.
         """
@@ -114,15 +123,12 @@ class Sampler:
         return NounPhrase(self.draft, noun, determiner, plural=plural, adjective=adjective)
 
     def _determiner(self, noun: Noun, plural: bool, owner: Phrase | None, definite: bool) -> str:
-        table = _PLURAL if plural else _AS_OBJECT if owner else _AS_SUBJECT
+        table = _TABLES[plural, owner is not None]
         word = self.dice.draw(table)
         if word == "own":
-            ours = owner is not None and "belonging" in noun.tags and possessive_for(owner)
-            return "own" if ours else "the"
+            return "own" if owner and _belongs(noun, plural, owner) else "the"
         if word in ("my", "our"):
             return word if "ownable" in noun.tags and not isinstance(owner, We) else "the"
-        if word in ("every", "no") and not noun.personal:
-            return "the"
         if "kin" in noun.tags and word != "the":
             return "my"
         if definite and word in _INDEFINITE:
@@ -142,6 +148,8 @@ class Sampler:
         if noun.personal and self.dice.chance(0.12):
             word = self.dice.pick(_BARE_SUBJECTS)
             return We() if word == "we" else Pronoun(self.draft, word)
+        if noun.personal and "kin" not in noun.tags and not definite and self.dice.chance(0.04):
+            return NounPhrase(self.draft, noun, self.dice.pick(_QUANTIFIERS))
         return self.phrase(noun, definite=definite)
 
     def place(self, entry: str) -> Prepositional:
@@ -155,7 +163,7 @@ class Sampler:
     def tense(self, frame: Frame) -> str:
         """A tense that suits a frame."""
         tense = self.dice.draw(_TENSES)
-        while frame.only and tense not in frame.only:
+        while tense not in frame.tenses:
             tense = self.dice.draw(_TENSES)
         return tense
 
@@ -244,6 +252,12 @@ class Sampler:
         """An adverb of a kind (a tense, or "manner"), if there are any."""
         entries = self.lexicon.adverbs.get(kind)
         return Adverb(self.dice.pick(entries)) if entries else None
+
+
+def _belongs(noun: Noun, plural: bool, owner: Phrase) -> bool:
+    """Whether "his", "her" or "their" suits."""
+    apiece = owner.plural and not plural and noun.kind in _APIECE
+    return "belonging" in noun.tags and not apiece and bool(possessive_for(owner))
 
 
 _STATEMENT_TENSES = {  # kind of property -> tense in a present and in a past sentence
