@@ -124,7 +124,7 @@ class Frame:
         negated: whether the deed is only ever denied ("did not fit").
         definite: whether an indefinite object would be odd ("locked a door").
         seen: whether any property of the object may be named before it.
-        habitual: whether the deed is told in the present tense too.
+        habitual: whether it is done every day, and so told in the present tense too.
         deniable: whether "did not" suits it.
         tenses: those that suit it, apart from the present.
         manner: kinds of adverbs that suit it.
@@ -182,7 +182,6 @@ class Lexicon:
     events: dict[str, tuple[str, ...]]
     adverbs: dict[str, tuple[str, ...]]
     passives: tuple[Frame, ...]
-    habits: tuple[Frame, ...]
     pastimes: tuple[Frame, ...]
     described: dict[str, tuple[Adjective, ...]] = field(init=False)
     epithets: dict[str, tuple[Adjective, ...]] = field(init=False)
@@ -190,6 +189,7 @@ class Lexicon:
     describable: tuple[Noun, ...] = field(init=False)
     locatable: tuple[Noun, ...] = field(init=False)
     speakers: tuple[Noun, ...] = field(init=False)
+    habits: tuple[Frame, ...] = field(init=False)
     gifts: tuple[Frame, ...] = field(init=False)
     reasoned: tuple[Frame, ...] = field(init=False)
     breakdowns: tuple[tuple[Frame, Reason], ...] = field(init=False)
@@ -211,6 +211,7 @@ class Lexicon:
         self.describable = tuple(noun for noun in nouns if self.described[noun.name])
         self.locatable = tuple(self.nouns[name] for name in self.located)
         self.speakers = tuple(noun for noun in nouns if noun.personal and noun.pronoun)
+        self.habits = tuple(frame for frame in self.frames if frame.habitual)
         self.gifts = tuple(frame for frame in self.frames if frame.recipients)
         self.reasoned = tuple(frame for frame in self.frames if frame.reasons)
         self.breakdowns = tuple(

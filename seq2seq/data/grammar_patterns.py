@@ -71,7 +71,11 @@ def event(sampler: Sampler, frame: Frame, tense: str = "") -> Clause:
     subject = sampler.subject(actor, definite=negated)
     if not isinstance(subject, NounPhrase):
         actor = None
-    target = _object(sampler, frame, thing, subject, negated) if thing else None
+    target: Phrase | None = None
+    if thing and tense == "present":  # every day the same one
+        target = NounPhrase(sampler.draft, thing)
+    elif thing:
+        target = _object(sampler, frame, thing, subject, negated)
     if isinstance(target, Pronoun):
         thing = None
     clause = sampler.event(frame, (actor, thing), subject, target, tense, negated=negated)

@@ -78,7 +78,6 @@ class _Reader:
             events=self._by_noun(self.uses["events"]),
             adverbs={key: tuple(value) for key, value in self.uses["adverbs"].items()},
             passives=tuple(f for f in frames if f.verb.name in verbs["passive"]),
-            habits=tuple(f for f in frames if f.verb.name in verbs["daily"]),
             pastimes=tuple(
                 frame
                 for frame in frames
@@ -169,7 +168,7 @@ class _Reader:
             negated=entry.get("negated", False),
             definite=entry["verb"] in verbs["definite"],
             seen=entry.get("seen", False),
-            habitual=entry["verb"] in verbs["habitual"],
+            habitual=entry["verb"] in verbs["daily"],
             deniable="only" not in entry or "can" in entry["only"],
             tenses=tuple(entry.get("only", ()))
             or _tenses(subjects, entry["verb"] in verbs["duty"]),
