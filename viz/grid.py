@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from matplotlib.figure import Figure
@@ -12,7 +12,7 @@ from seq2seq.analysis.heads import HeadSummary
 from seq2seq.attention_maps import KIND_NAMES, Array, AttentionMaps
 from seq2seq.errors import UserError
 from viz.heatmap import label_columns, label_rows, paint
-from viz.labels import extent, visible
+from viz.labels import extent
 from viz.sheet import BAR_SPACE, MAX_BAR, MIN_BAR, Line, Sheet, provenance
 from viz.style import GREY, SMALL_PT, TEXT_PT, Look, drawing
 from viz.view import View, require_record, view
@@ -144,9 +144,8 @@ def overview(maps: AttentionMaps, kind: str, look: Look | None = None) -> Figure
         across = left + len(heads) * (width + TILE_GAP)
         down = len(layers) * (height + TILE_GAP) - TILE_GAP
         bar = min(max(down, MIN_BAR), MAX_BAR)
-        notes = [shared.note(), *_sentences(maps)]
         body = (across + BAR_SPACE, top + max(down, bar))
-        sheet = Sheet(body, title, notes, provenance(maps), shared.families, shared.dpi)
+        sheet = _sheet(maps, shared, body, title, _sentences(maps))
         for column, number in enumerate(heads):
             x = left + column * (width + TILE_GAP) + width / 2
             sheet.text(x, 0, Line(f"head {number}", TEXT_PT), align="center")
@@ -177,7 +176,7 @@ def _panels(
     step_x, step_y = widest + GAP, height + caption + GAP
     bar = min(max(height, MIN_BAR), MAX_BAR)
     body = (left + across * step_x - GAP + BAR_SPACE, top + max(rows * step_y - GAP, bar))
-    sheet = Sheet(body, title, [shared.note()], provenance(maps), shared.families, shared.dpi)
+    sheet = _sheet(maps, shared, body, title)
     for place, panel in enumerate(panels):
         row, column = divmod(place, across)
         x, y = left + column * step_x, top + row * step_y
@@ -194,6 +193,24 @@ def _panels(
         sheet.text(x, below + name_height, Line(panel.facts, SMALL_PT, GREY))
     sheet.colour_bar(body[0] - BAR_SPACE + 0.25, top, bar, sqrt=shared.sqrt)
     return sheet.figure
+
+
+def _sheet(
+    maps: AttentionMaps,
+    shared: View,
+    body: tuple[float, float],
+    title: str,
+    notes: Sequence[str] = (),
+) -> Sheet:
+    return Sheet(
+        body,
+        title,
+        notes=[shared.note(), *notes],
+        footer=provenance(maps),
+        families=shared.families,
+        missing=shared.missing,
+        dpi=shared.dpi,
+    )
 
 
 def _tile(shared: View) -> tuple[float, float]:
@@ -225,7 +242,7 @@ def _count(number: int, what: str) -> str:
 
 def _sentences(maps: AttentionMaps) -> list[str]:
     names = (("source", maps.text.get("source")), ("target", maps.text.get("target")))
-    return [f"{name}: {visible(text)}" for name, text in names if text]
+    return [f"{name}: {text}" for name, text in names if text]
 
 
 def _facts(head: int, summaries: Summaries | None) -> str:

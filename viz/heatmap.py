@@ -78,7 +78,7 @@ def label_rows(axes: Axes, view: View) -> None:
         family=view.families,
     )
     axes.tick_params(axis="y", length=0, pad=3)
-    _mark(axes.get_yticklabels(), view.rows, "q")
+    _mark(axes, axes.get_yticklabels(), view.rows, "query")
 
 
 def label_columns(axes: Axes, view: View) -> None:
@@ -93,13 +93,14 @@ def label_columns(axes: Axes, view: View) -> None:
         rotation=90,
     )
     axes.tick_params(axis="x", length=0, pad=3)
-    _mark(axes.get_xticklabels(), view.columns, "k")
+    _mark(axes, axes.get_xticklabels(), view.columns, "key")
 
 
-def _mark(texts: Sequence[Text], shown: Sequence[Label], name: str) -> None:
+def _mark(axes: Axes, texts: Sequence[Text], shown: Sequence[Label], name: str) -> None:
     """Control tokens in grey italics; clipped labels keep their full text for SVG."""
+    place = axes.figure.axes.index(axes)
     for i, (text, label) in enumerate(zip(texts, shown, strict=True)):
         if label.special:
             text.set(color=GREY, style="italic")
         if label.shown != label.full:
-            text.set(gid=f"{name}{i}", label=label.full)
+            text.set(gid=f"map{place}-{name}{i}", label=label.full)

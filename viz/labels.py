@@ -90,11 +90,15 @@ def clip(text: str, width: int = COLUMNS) -> str:
     return text[: sum(total < width for total in used)] + "…"
 
 
+def readable(text: str, missing: str = "") -> str:
+    """`text` with what is invisible, and the `missing` characters, written as numbers."""
+    return visible(text).translate({ord(char): number(char) for char in missing})
+
+
 def label(tokens: tuple[str, ...], special: bool, missing: str = "") -> Label:
     """The label of a token, or of two as "a → b"; `missing` characters by their numbers."""
-    numbers = str.maketrans({char: number(char) for char in missing})
     width = COLUMNS if len(tokens) == 1 else PAIRED_COLUMNS
-    shown = [clip(visible(token).translate(numbers), width) for token in tokens]
+    shown = [clip(readable(token, missing), width) for token in tokens]
     return Label(" → ".join(tokens), " → ".join(shown), bool(special))
 
 
@@ -115,7 +119,8 @@ def fonts(texts: Iterable[str], font: str | None = None) -> tuple[list[str], str
     if missing:
         scripts = sorted({unicodedata.name(c, "UNNAMED").split()[0].split("-")[0] for c in missing})
         package = "fonts-noto-cjk" if set(scripts) & set(_CJK) else "fonts-noto-core"
-        sample = " ".join(missing[:6]) + (" …" if len(missing) > 6 else "")
+        letters = [char for char in missing if not unicodedata.category(char).startswith("M")]
+        sample = " ".join(letters[:6]) + (" …" if len(letters) > 6 else "")
         warnings.warn(
             f"No installed font has {sample} ({', '.join(scripts)}), shown as "
             f"{number(missing[0])}: install one (Debian, Ubuntu: {package}) or give a font file.",

@@ -14,7 +14,7 @@ from matplotlib.cm import ScalarMappable
 from matplotlib.figure import Figure
 
 from seq2seq.attention_maps import AttentionMaps
-from viz.labels import extent, visible
+from viz.labels import extent, readable
 from viz.style import FAINT, GREY, INK, SMALL_PT, TEXT_PT, TITLE_PT, colours, norm
 
 FACT = " · "  # between facts on one line
@@ -50,6 +50,7 @@ class Sheet:
         notes: lines under it.
         footer: small print at the bottom.
         families: fonts.
+        missing: characters that they lack, which are written as numbers.
         dpi: of the picture as PNG.
         label: plain title for the file's metadata.
     """
@@ -59,6 +60,7 @@ class Sheet:
     notes: Sequence[str]
     footer: Sequence[str]
     families: list[str]
+    missing: str
     dpi: int
     figure: Figure = field(init=False)
 
@@ -102,7 +104,7 @@ class Sheet:
         return [
             Line(part, line.size, line.colour, line.bold)
             for line in lines
-            for part in wrap(line.text, width, line.size, self.families, line.bold)
+            for part in wrap(readable(line.text, self.missing), width, line, self.families)
         ]
 
     def _write(self, lines: list[Line], top: float) -> None:
@@ -125,34 +127,28 @@ class Sheet:
         )
 
 
-def wrap(
-    text: str, width: float, size: float, families: list[str], bold: bool = False
-) -> list[str]:
+def wrap(text: str, width: float, line: Line, families: list[str]) -> list[str]:
     """`text` in lines of at most `width` inches: broken between facts, between words, anywhere."""
+
+    def share(part: str) -> float:
+        return extent([part], line.size, families, line.bold) / width
+
     lines: list[str] = []
     for fact in text.split(FACT):
-        if lines and _fits(lines[-1] + FACT + fact, width, size, families, bold):
+        if lines and share(lines[-1] + FACT + fact) <= 1:
             lines[-1] += FACT + fact
             continue
-        line = ""
+        start = len(lines)
         for word in fact.split(" "):
-            longer = f"{line} {word}" if line else word
-            if _fits(longer, width, size, families, bold):
-                line = longer
+            if len(lines) > start and share(f"{lines[-1]} {word}") <= 1:
+                lines[-1] += f" {word}"
                 continue
-            lines += [line] if line else []
-            while not _fits(word, width, size, families, bold):
-                share = width / extent([word], size, families, bold)
-                cut = max(1, int(0.9 * share * len(word)))
+            while share(word) > 1:
+                cut = max(1, int(0.9 * len(word) / share(word)))
                 lines.append(word[:cut])
                 word = word[cut:]
-            line = word
-        lines.append(line)
+            lines.append(word)
     return lines
-
-
-def _fits(text: str, width: float, size: float, families: list[str], bold: bool) -> bool:
-    return extent([text], size, families, bold) <= width
 
 
 def provenance(maps: AttentionMaps) -> list[str]:
@@ -167,4 +163,4 @@ def provenance(maps: AttentionMaps) -> list[str]:
         "layers and heads are counted from 0",
     ]
     notices = [f"Note: {notice}." for notice in meta.get("notices", [])]
-    return [visible(FACT.join(fact for fact in facts if fact)), *notices]
+    return [FACT.join(fact for fact in facts if fact), *notices]

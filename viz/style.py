@@ -28,7 +28,7 @@ INK, GREY, FAINT = "#1a1a1a", "#6b6b6b", "#b5b5b5"
 MUTED = "#ebebeb"  # cells of control tokens that are greyed out
 TITLE_PT, TEXT_PT, SMALL_PT = 10.5, 8.0, 6.5
 LINEAR_UP_TO = 20  # tokens; with more, a linear colour scale is nearly all dark
-VECTOR_DPI = 300  # of the maps inside PDF and SVG, which hold them as pixels
+VECTOR_DPI = 200  # of the maps inside PDF and SVG, which hold them as pixels
 
 CHOICES = {
     "scale": ("auto", "sqrt", "linear"),

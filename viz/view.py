@@ -35,6 +35,7 @@ class View:
     muted: Array  # bool, for each drawn column
     sqrt: bool
     families: list[str]
+    missing: str  # characters that no font has
     axes_names: tuple[str, str]  # of rows and columns
     hidden: tuple[float, float] | None  # mean and highest mass on the keys that are hidden
 
@@ -99,6 +100,7 @@ def view(maps: AttentionMaps, kind: str, weights: list[Array], look: Look) -> Vi
         muted=control[kept] & (look.special == "mute"),
         sqrt=look.is_sqrt(max(len(rows), len(columns))),
         families=families,
+        missing=missing,
         axes_names=(row_name, READ if kind == "dec" else "source"),
         hidden=hidden,
     )
