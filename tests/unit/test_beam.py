@@ -255,6 +255,13 @@ def test_a_beam_of_one_takes_the_likeliest_token_each_time() -> None:
         assert [h.tokens for h in hypotheses] == [tokens]
 
 
+def test_finished_sentences_leave_greedy_search_too() -> None:
+    model = ToyModel(seed=6)
+    model.search([5, 1, 5, 1, 5, 5, 3, 5], beam=1, min_len=9)
+    # one of eight is worth the copying, so is one of five
+    assert model.state.sizes == [8, 8, 6, 6, 5, 5]
+
+
 def test_no_reordering_for_a_beam_of_one() -> None:
     class Untouched(ToyState):
         def select(self, sentences: Tensor, beams: Tensor) -> None:

@@ -212,6 +212,12 @@ def test_each_third_of_the_line_is_a_token() -> None:
     assert pick(logits, points, top_k=0, top_p=1.0).tolist() == [[1, 2, 2, 0]]
 
 
+def test_a_token_owns_the_start_of_its_stretch_but_not_the_end() -> None:
+    points = torch.tensor([[0.0, 0.25, 0.5, 0.75]])
+    found = pick(torch.zeros(1, 4, 4), points, top_k=0, top_p=1.0).flatten().tolist()
+    assert sorted(found) == [0, 1, 2, 3]  # equal shares of ¼: each point begins another
+
+
 def test_outputs_that_are_not_numbers_are_refused() -> None:
     with pytest.raises(UserError, match="not numbers"):
         draw(torch.full((VOCABULARY, VOCABULARY), torch.nan))
