@@ -90,7 +90,9 @@ class Validator:
             values |= self._scores(texts)
         triples = [(s, t, text) for (s, t), text in zip(self.shown, texts, strict=True)]
         return Validation(
-            values, triples[: self.config.train.samples], _warnings(texts, translations)
+            values,
+            triples[: self.config.train.samples],
+            _advice(translations, [t for _, t in self.shown]),
         )
 
     @torch.inference_mode()
@@ -141,12 +143,13 @@ class Validator:
         }
 
 
-def _warnings(texts: list[str], translations: list[Translation]) -> list[str]:
+def _advice(translations: list[Translation], references: list[str]) -> list[str]:
     """Signs that nothing useful is being learnt yet, which BLEU alone does not tell apart."""
     warnings = []
+    texts = [translation.text for translation in translations]
     if len(texts) >= 10:
         text, count = Counter(texts).most_common(1)[0]
-        if count > len(texts) / 2:
+        if count > len(texts) / 2 and references.count(text) <= len(texts) / 2:
             warnings.append(
                 f"{count} of {len(texts)} dev translations are the same ({text[:60]!r}): the model "
                 "ignores the source. Train longer; if it stays so, lower optim.lr, use a smaller "

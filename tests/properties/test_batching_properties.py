@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import chain
+
 import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -10,9 +12,9 @@ from numpy.typing import NDArray
 from seq2seq.data.batching import plan_epoch
 
 Lengths = NDArray[np.int64]
-lengths = st.lists(
-    st.tuples(st.integers(1, 60), st.integers(1, 60)), min_size=1, max_size=120
-).map(lambda pairs: np.array(pairs, dtype=np.int64))
+lengths = st.lists(st.tuples(st.integers(1, 60), st.integers(1, 60)), min_size=1, max_size=120).map(
+    lambda pairs: np.array(pairs, dtype=np.int64)
+)
 budgets = st.integers(1, 200)
 seeds = st.integers(0, 2**32)
 
@@ -27,7 +29,7 @@ def plan(pairs: Lengths, budget: int, seed: int, epoch: int) -> list[list[int]]:
 def test_every_pair_once_an_epoch(pairs: Lengths, budget: int, seed: int, epoch: int) -> None:
     batches = plan(pairs, budget, seed, epoch)
     assert all(batches)
-    assert sorted(sum(batches, [])) == list(range(len(pairs)))
+    assert sorted(chain(*batches)) == list(range(len(pairs)))
 
 
 @settings(deadline=None, derandomize=True, max_examples=60)
