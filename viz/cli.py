@@ -11,7 +11,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from seq2seq.attention_maps import KINDS, AttentionMaps
-from seq2seq.cli.args import Parser, add_model_options, show_warnings
+from seq2seq.cli.args import (
+    Parser,
+    add_heads_option,
+    add_model_options,
+    heads_off,
+    show_warnings,
+)
 from seq2seq.config import Search
 from seq2seq.data.lines import check_file, is_blank, read_lines
 from seq2seq.errors import UserError
@@ -77,6 +83,7 @@ def parser() -> Parser:
     """The options of `seq2seq attention`."""
     result = Parser("attention", DESCRIPTION, EXAMPLES)
     add_model_options(result)
+    add_heads_option(result)
     what = result.add_mutually_exclusive_group(required=True)
     what.add_argument("--text", metavar="T", help="one source sentence")
     what.add_argument("--input", metavar="FILE", help='source sentences, one a line; "-" is stdin')
@@ -201,15 +208,19 @@ def _records(args: argparse.Namespace) -> Iterator[AttentionMaps]:
         pairs = iter([(args.text, args.target)])
     given = args.target is not None or args.target_input is not None
     left, right = tee(pairs)
-    return capture_each(
-        run.model,
-        run.tokenizer,
-        (source for source, _ in left),
-        (target for _, target in right if target is not None) if given else None,
-        translate=lambda texts: translator.translate(texts, **overrides),
-        max_tokens=args.max_tokens,
-        meta=_provenance(args, run),
-    )
+    with heads_off(run.model, args.without_heads) as off:
+        meta = _provenance(args, run)
+        if off:
+            meta["notices"] = [f"heads switched off: {', '.join(map(str, off))}"]
+        yield from capture_each(
+            run.model,
+            run.tokenizer,
+            (source for source, _ in left),
+            (target for _, target in right if target is not None) if given else None,
+            translate=lambda texts: translator.translate(texts, **overrides),
+            max_tokens=args.max_tokens,
+            meta=meta,
+        )
 
 
 def _provenance(args: argparse.Namespace, run: LoadedRun) -> dict[str, Any]:

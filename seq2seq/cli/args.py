@@ -11,10 +11,14 @@ import sys
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import NoReturn, TextIO
+from typing import TYPE_CHECKING, NoReturn, TextIO
 
 from seq2seq.cli import options
 from seq2seq.errors import UserError
+
+if TYPE_CHECKING:
+    from seq2seq.analysis.intervene import HeadId
+    from seq2seq.model.transformer import Transformer
 
 INTERRUPTED = 130  # exit status: 128 + SIGINT, as shells count
 
@@ -86,6 +90,32 @@ def add_model_options(parser: argparse.ArgumentParser, *, required: bool = True)
     parser.add_argument(
         "--device", default="auto", help="auto (default: a GPU if there is one), cpu, cuda, cuda:1"
     )
+
+
+def add_heads_option(parser: argparse.ArgumentParser) -> None:
+    """Add --without-heads, which `heads_off` obeys."""
+    parser.add_argument(
+        "--without-heads",
+        metavar="HEADS",
+        help="switch attention heads off: kind.layer.head from 0, such as cross.2.1,enc.0.3",
+    )
+
+
+@contextlib.contextmanager
+def heads_off(model: Transformer, text: str | None) -> Iterator[list[HeadId]]:
+    """While the block runs, the heads that --without-heads names put out 0; gives the heads.
+
+    Raises:
+        UserError: the text names no head, or one that the model lacks.
+    """
+    if text is None:
+        yield []
+        return
+    from seq2seq.analysis.intervene import parse_heads, switched_off
+
+    heads = parse_heads(text, model)
+    with switched_off(model, heads):
+        yield heads
 
 
 def add_search_options(parser: argparse.ArgumentParser) -> None:

@@ -13,9 +13,11 @@ from typing import TYPE_CHECKING, Any
 from seq2seq.cli.args import (
     SEARCH_OPTIONS,
     Parser,
+    add_heads_option,
     add_model_options,
     add_search_options,
     chosen,
+    heads_off,
     progress_bar,
     show_warnings,
 )
@@ -75,8 +77,8 @@ def main(argv: list[str]) -> int:
         scores = _measure(hypotheses, test)
         facts |= {"hypotheses": args.hypotheses}
     else:
-        hypotheses, scores, step = _translate_and_measure(args, test, config.decode)
-        facts |= {"run": args.run, "checkpoint": args.checkpoint, "step": step}
+        hypotheses, scores, model = _translate_and_measure(args, test, config.decode)
+        facts |= {"run": args.run, "checkpoint": args.checkpoint, **model}
         facts |= {"decode": dataclasses.asdict(config.decode)}
     facts["seconds"] = round(time.perf_counter() - begin, 2)
     where = _save(args, test, hypotheses, scores, facts)
@@ -99,6 +101,7 @@ def parser() -> Parser:
         groups=("decode",),
     )
     add_model_options(result, required=False)
+    add_heads_option(result)
     test = result.add_argument_group("test set")
     test.add_argument(
         "--split", help="of the run's corpus: test (default), dev, or such as test_2017_flickr"
@@ -157,6 +160,8 @@ def report(test: TestSet, scores: Scores, facts: dict[str, Any], where: Path | N
     made = (
         facts.get("hypotheses") or f"{facts['run']} ({facts['checkpoint']}, step {facts['step']})"
     )
+    if "without_heads" in facts:
+        made += f" without {', '.join(facts['without_heads'])}"
     kind = ", synthetic corpus" if test.synthetic else ""
     lines = [f"{made} on {test.name}{kind}: {scores.n} sentences, {facts['seconds']:.1f} s"]
     lines.append(str(scores))
@@ -173,6 +178,8 @@ def _check(args: argparse.Namespace) -> None:
         raise UserError("--source needs --reference FILE: the right translation, line by line.")
     if args.run is None and not (args.hypotheses and args.reference):
         raise UserError("Give --run RUN, or --hypotheses FILE with --reference FILE.")
+    if args.without_heads and args.hypotheses:
+        raise UserError("--without-heads changes a model, but --hypotheses needs none.")
     if args.reference and not args.source and not args.hypotheses:
         raise UserError("--reference needs --source FILE (the text to translate) or --hypotheses.")
 
@@ -191,8 +198,8 @@ def _measure(hypotheses: list[str], test: TestSet) -> Scores:
 
 def _translate_and_measure(
     args: argparse.Namespace, test: TestSet, decode: DecodeConfig
-) -> tuple[list[str], Scores, int]:
-    """Translations, scores with perplexity, and the step of the checkpoint."""
+) -> tuple[list[str], Scores, dict[str, Any]]:
+    """Translations, scores with perplexity, and the model's step and heads switched off, if any."""
     from seq2seq.decoding.translator import Translator
     from seq2seq.evaluation import check_counts, perplexity
     from seq2seq.run_folder import load_run
@@ -201,13 +208,17 @@ def _translate_and_measure(
     check_counts(sources, test.references)  # before the long part
     run = load_run(args.run, device=args.device, checkpoint=args.checkpoint)
     translator = Translator(run.model, run.tokenizer, decode)
-    with progress_bar("translating") as show:
-        hypotheses = [t.text for t in translator.translate(sources, progress=show)]
-    with progress_bar("scoring") as show:
-        pairs = translator.score(sources, test.references[0], progress=show)
+    with heads_off(run.model, args.without_heads) as off:
+        with progress_bar("translating") as show:
+            hypotheses = [t.text for t in translator.translate(sources, progress=show)]
+        with progress_bar("scoring") as show:
+            pairs = translator.score(sources, test.references[0], progress=show)
     scores = _measure(hypotheses, test)
     surprise = perplexity(sum(p.score for p in pairs), sum(len(p.tokens) for p in pairs))
-    return hypotheses, dataclasses.replace(scores, perplexity=surprise), run.step
+    facts: dict[str, Any] = {"step": run.step}
+    if off:
+        facts["without_heads"] = list(map(str, off))
+    return hypotheses, dataclasses.replace(scores, perplexity=surprise), facts
 
 
 def _save(
@@ -223,4 +234,5 @@ def _save(
     from seq2seq.evaluation import save_evaluation
 
     folder = Path(args.run) / EVALUATIONS
-    return save_evaluation(folder, test.name, hypotheses, scores, extra=facts).scores
+    name = f"{test.name}.without-heads" if "without_heads" in facts else test.name
+    return save_evaluation(folder, name, hypotheses, scores, extra=facts).scores

@@ -8,7 +8,9 @@ import sys
 
 from seq2seq.cli.args import (
     Parser,
+    add_heads_option,
     add_model_options,
+    heads_off,
     progress_bar,
     refuse_same_file,
     show_warnings,
@@ -32,6 +34,7 @@ def main(argv: list[str]) -> int:
         EXAMPLES,
     )
     add_model_options(parser)
+    add_heads_option(parser)
     parser.add_argument("--source", required=True, metavar="FILE", help="text")
     parser.add_argument("--target", required=True, metavar="FILE", help="translations, by line")
     parser.add_argument("--output", metavar="FILE", help="appears when complete (default: stdout)")
@@ -46,7 +49,7 @@ def main(argv: list[str]) -> int:
 
     pairs = list(PairFiles(args.source, args.target, ("--source", "--target")))
     translator = Translator.from_pretrained(args.run, args.device, args.checkpoint)
-    with progress_bar("scoring") as show:
+    with heads_off(translator.model, args.without_heads), progress_bar("scoring") as show:
         scored = translator.score([s for s, _ in pairs], [t for _, t in pairs], progress=show)
     with writing(args.output) as out:
         for pair in scored:

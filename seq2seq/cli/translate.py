@@ -14,9 +14,11 @@ from typing import TYPE_CHECKING
 from seq2seq.cli.args import (
     SEARCH_OPTIONS,
     Parser,
+    add_heads_option,
     add_model_options,
     add_search_options,
     chosen,
+    heads_off,
     progress_bar,
     refuse_same_file,
     show_warnings,
@@ -54,7 +56,7 @@ def main(argv: list[str]) -> int:
     check_file(args.input or STDIN, "--input")  # before the model is loaded
     translator = load_translator(args)
     count = translator.config.n_best
-    with writing(args.output) as out:
+    with heads_off(translator.model, args.without_heads), writing(args.output) as out:
         for translation in _translations(translator, args.input or STDIN):
             if args.json:
                 lines = [json.dumps(dataclasses.asdict(translation), ensure_ascii=False)]
@@ -80,6 +82,7 @@ def parser() -> Parser:
         groups=("decode",),
     )
     add_model_options(result)
+    add_heads_option(result)
     result.add_argument("--input", metavar="FILE", help="text to translate (default: stdin)")
     result.add_argument("--output", metavar="FILE", help="appears when complete (default: stdout)")
     result.add_argument("--n-best", type=int, metavar="K", help="translations of each line")
