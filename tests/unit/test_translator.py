@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import logging
 import random
 from collections.abc import Iterator
@@ -119,9 +120,10 @@ class Uncached:
 
 @pytest.mark.parametrize("options", [{}, {"positions": "learned", "norm": "pre"}])
 def test_cached_search_equals_search_over_the_full_forward_pass(
-    tokenizer: Tokenizer, options: dict[str, str]
+    model: Transformer, tokenizer: Tokenizer, options: dict[str, str]
 ) -> None:
-    model = make_model(tokenizer, **options).double()
+    model = copy.deepcopy(model) if not options else make_model(tokenizer, **options)
+    model.double()
     source = pad([[*ids, EOS] for ids in tokenizer.encode_source(some_lines(12, 12))])
     limits = torch.arange(2, 14)
     settings = {"batch": 12, "bos": BOS, "eos": EOS, "pad": PAD, "max_len": limits, "alpha": 0.6}
