@@ -47,6 +47,6 @@ if ! suits "$python"; then make_environment; fi
 stamp=.venv/installed
 if [ "$(cat "$stamp" 2>/dev/null || true)" != "$(fingerprint)" ]; then
   echo "Installing packages into .venv (once; this takes a few minutes) …"
-  "$python" -m pip install --disable-pip-version-check -q -c constraints.txt -e ".[dev]"
+  "$python" -m pip install --disable-pip-version-check -qq -c constraints.txt -e ".[dev]"
   fingerprint >"$stamp"
 fi

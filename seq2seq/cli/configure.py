@@ -24,6 +24,7 @@ from hydra.core.override_parser.overrides_parser import OverridesParser
 from hydra.errors import HydraException, OverrideParseException
 from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
+from yaml.error import MarkedYAMLError
 
 from seq2seq.cli.options import CONFIG_MODULE, groups
 from seq2seq.config import from_dict, to_dict
@@ -180,6 +181,10 @@ def _in_words(known: list[str]) -> Iterator[None]:
         yield
     except (HydraException, OmegaConfBaseException) as error:
         raise UserError(_explain(error, known)) from None
+    except MarkedYAMLError as error:
+        mark = error.problem_mark
+        place = f"{mark.name}, line {mark.line + 1}" if mark else "A configuration file"
+        raise UserError(f"{place}: not valid YAML ({error.problem}).") from None
 
 
 def _explain(error: Exception, known: list[str]) -> str:

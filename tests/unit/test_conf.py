@@ -178,6 +178,14 @@ def test_a_typo_in_a_file_names_file_and_key(tmp_path):
         compose("train", RunConfig, ["experiment=mine"], config_dir=str(tmp_path))
 
 
+def test_a_file_that_is_no_yaml_names_file_and_line(tmp_path):
+    (tmp_path / "experiment").mkdir()
+    file = tmp_path / "experiment" / "mine.yaml"
+    file.write_text("# @package _global_\nseed: 3: 4\n", encoding="utf-8")
+    with pytest.raises(UserError, match=r"mine.yaml, line 2: not valid YAML \(mapping values are"):
+        compose("train", RunConfig, ["experiment=mine"], config_dir=str(tmp_path))
+
+
 def test_a_command_refuses_what_it_would_ignore():
     for entry, schema in (("translate", TranslateConfig), ("evaluate", EvaluateConfig)):
         with pytest.raises(UserError, match="Unknown key model: this command does not set it"):
