@@ -96,7 +96,8 @@ class AttentionMaps:
         """
         weights, ids = self.layer(kind, layer)
         if head not in ids:
-            raise AttentionError(_absent(f"head in {KIND_NAMES[kind]} layer {layer}", [head], ids))
+            where = f" in {KIND_NAMES[kind]} layer {layer}"
+            raise AttentionError(_absent("head", [head], ids, where))
         return weights[ids.index(head)]
 
     def query_side(self, kind: str) -> str:
@@ -108,7 +109,7 @@ class AttentionMaps:
         return "tgt_in" if kind == "dec" else "src"
 
     def labels(self, side: str) -> list[str]:
-        """The labels of "src", "tgt_in" or "tgt_out"."""
+        """The labels of a side: "src", "tgt_in" or "tgt_out"."""
         return list(getattr(self, side))
 
     def select(
@@ -177,11 +178,11 @@ class AttentionMaps:
                     _fail_where(np.triu(weights, 1) != 0, name, heads, weights, "sees a later key")
 
     def _check_identities(self, kind: str) -> None:
-        counts = len(self.layers(kind)), len(self.layer_ids[kind]), len(self.head_ids[kind])
-        if len(set(counts)) > 1:
+        held, layers, heads = (len(x[kind]) for x in (vars(self), self.layer_ids, self.head_ids))
+        if not held == layers == heads:
             raise AttentionError(
-                f"{KIND_NAMES[kind]}: {counts[0]} layers of weights, but {counts[1]} layer ids and "
-                f"{counts[2]} lists of head ids."
+                f"{KIND_NAMES[kind]}: {held} layers of weights, but {layers} layer ids and "
+                f"{heads} lists of head ids."
             )
 
     def _check_shape(self, kind: str, name: str, weights: Array, heads: int) -> None:
@@ -272,9 +273,9 @@ def write_whole(content: bytes, path: Path) -> None:
         temporary.unlink(missing_ok=True)
 
 
-def _absent(what: str, asked: Collection[object], valid: Collection[object]) -> str:
-    wanted = ", ".join(map(str, asked))
-    return f"There is no {what} {wanted}: the record holds {', '.join(map(str, valid)) or 'none'}."
+def _absent(what: str, asked: Collection[Any], valid: Collection[Any], where: str = "") -> str:
+    wanted, held = ", ".join(map(str, asked)), ", ".join(map(str, valid)) or "none"
+    return f"There is no {what} {wanted}{where}: the record holds {held}."
 
 
 def _require(asked: Collection[int] | None, valid: list[int], what: str) -> None:

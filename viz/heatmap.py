@@ -32,10 +32,10 @@ def paint(
     for spine in axes.spines.values():
         spine.set_color(FAINT)
     if view.pitch >= LINES_FROM and not thumbnail:
-        for edge in np.arange(1, drawn.shape[1]) - 0.5:
-            axes.axvline(edge, color="white", linewidth=0.4)
-        for edge in np.arange(1, drawn.shape[0]) - 0.5:
-            axes.axhline(edge, color="white", linewidth=0.4)
+        rows, columns = drawn.shape
+        axes.autoscale(False)
+        axes.vlines(np.arange(1, columns) - 0.5, -0.5, rows - 0.5, "white", linewidth=0.4)
+        axes.hlines(np.arange(1, rows) - 0.5, -0.5, columns - 0.5, "white", linewidth=0.4)
     if numbers:
         _write_numbers(axes, drawn, view)
 

@@ -74,7 +74,7 @@ def test_the_translation_is_made_and_recorded(run, tmp_path, capsys) -> None:
 
 
 def test_a_command_given_again_changes_nothing_and_another_loses_nothing(run, tmp_path) -> None:
-    options = ["--out", str(tmp_path), "--kinds", "enc"]
+    options = ["--out", str(tmp_path), "--kinds", "enc", "--figures", "overview"]
     attention([*pair(run), *options])
     before = stamps(tmp_path)
     attention([*pair(run), *options])
@@ -91,13 +91,15 @@ def test_several_sentences_of_a_file(run, tmp_path) -> None:
     (tmp_path / "in.de").write_text(f"{TARGET}\n\n{SENTENCES[0][1]}\n", encoding="utf-8")
     out = tmp_path / "out"
     inputs = ["--input", str(tmp_path / "in.en"), "--target-input", str(tmp_path / "in.de")]
-    choices = ["--kinds", "dec", "--format", "svg,pdf"]
+    choices = ["--kinds", "dec", "--figures", "layer", "--format", "svg,pdf"]
     attention(["--run", run, *inputs, "--out", str(out), *choices])
     assert names(out) == [
         "attn_000.npz",
-        *(f"attn_000_dec_{what}.{end}" for what in ("L2", "overview") for end in ("pdf", "svg")),
+        "attn_000_dec_L2.pdf",
+        "attn_000_dec_L2.svg",
         "attn_001.npz",
-        *(f"attn_001_dec_{what}.{end}" for what in ("L2", "overview") for end in ("pdf", "svg")),
+        "attn_001_dec_L2.pdf",
+        "attn_001_dec_L2.svg",
     ]
     assert AttentionMaps.load(out / "attn_001.npz").text["source"] == SENTENCES[0][0]
 

@@ -89,8 +89,7 @@ def test_nothing_overlaps_and_nothing_leaves_the_page(tokens) -> None:
     assert_tidy(grid.overview(maps, "cross"))
 
 
-@pytest.mark.parametrize("tokens", [2, 12, 25])
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize(("tokens", "kind"), [(2, "enc"), (12, "dec"), (25, "cross")])
 def test_single_heads_and_means_are_tidy_too(tokens, kind) -> None:
     maps = long_record(tokens)
     numbers = summarise(maps, kind, 1)
@@ -98,7 +97,7 @@ def test_single_heads_and_means_are_tidy_too(tokens, kind) -> None:
     assert_tidy(grid.average(maps, kind, 0))
 
 
-@pytest.mark.parametrize("heads", [1, 2, 3, 4, 6, 8, 16])
+@pytest.mark.parametrize("heads", [1, 2, 3, 6])
 def test_any_number_of_heads(heads) -> None:
     maps = long_record(6, heads=heads, layers=1)
     figure = grid.layer(maps, "enc", 0)
