@@ -10,56 +10,32 @@ is the head everywhere.)
 from __future__ import annotations
 
 import contextlib
-import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import NamedTuple
 
 import torch
 from torch import Tensor, nn
 
-from seq2seq.attention_maps import KINDS
+from seq2seq.analysis.head_id import HeadId, Place
 from seq2seq.errors import UserError
 from seq2seq.model.attention import MultiHeadAttention
 from seq2seq.model.transformer import Transformer
 
-Place = tuple[str, int]
-"""The attention of one layer: its kind and the layer's number."""
+__all__ = [
+    "HeadFunction",
+    "HeadId",
+    "Place",
+    "all_heads",
+    "attentions",
+    "check_heads",
+    "head_numbers",
+    "indices",
+    "on_heads",
+    "parse_heads",
+    "switched_off",
+]
 
 HeadFunction = Callable[[Tensor], Tensor | None]
 """From a layer's head outputs [B, H, Tq, Dv] to what stands in for them; None: as they are."""
-
-_NAME = re.compile(rf"({'|'.join(KINDS)})\.([0-9]+)\.([0-9]+)")
-
-
-class HeadId(NamedTuple):
-    """The name of one head; sorts and prints as its parts do."""
-
-    kind: str  # enc, dec or cross
-    layer: int  # from 0
-    head: int  # from 0, its number before any pruning
-
-    def __str__(self) -> str:
-        return f"{self.kind}.{self.layer}.{self.head}"
-
-    @property
-    def place(self) -> Place:
-        """The attention that the head belongs to."""
-        return self.kind, self.layer
-
-    @classmethod
-    def parse(cls, text: str) -> HeadId:
-        """Read a name such as `cross.2.1`.
-
-        Raises:
-            UserError: it is none.
-        """
-        found = _NAME.fullmatch(text.strip())
-        if found is None:
-            raise UserError(
-                f"{text.strip()!r} names no head: write kind.layer.head such as cross.2.1, "
-                f"with a kind of {', '.join(KINDS)} and numbers from 0."
-            )
-        return cls(found[1], int(found[2]), int(found[3]))
 
 
 def attentions(model: Transformer) -> dict[Place, MultiHeadAttention]:
