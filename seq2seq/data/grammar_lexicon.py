@@ -65,6 +65,11 @@ class Verb:
     english: EnglishVerb
     german: GermanVerb
 
+    @property
+    def word(self) -> str:
+        """What stands for it in combinations: the English words, whatever the sense."""
+        return self.name.partition("/")[0]
+
 
 @dataclass(frozen=True, slots=True)
 class Preposition:
@@ -201,8 +206,13 @@ class Lexicon:
             for noun in nouns
         }
         self.epithets = {
-            name: tuple(word for word in words if "epithet" in word.tags)
-            for name, words in self.described.items()
+            noun.name: tuple(
+                word
+                for word in self.described[noun.name]
+                if "epithet" in word.tags
+                or (noun.kind == "animals" and "animal epithet" in word.tags)
+            )
+            for noun in nouns
         }
         self.moods = {  # what a relative clause need not have to do with is left out: new, red
             name: tuple(w for w in words if w.scale == "mood" or "epithet" not in w.tags) or words

@@ -68,7 +68,7 @@ def event(sampler: Sampler, frame: Frame, tense: str = "") -> Clause:
     thing = dice.pick(frame.objects) if frame.objects else None
     if actor is None or actor == thing:
         raise GiveUp
-    subject = sampler.subject(actor, definite=negated)
+    subject = sampler.subject(actor, definite=negated or tense == "present")
     if not isinstance(subject, NounPhrase):
         actor = None
     target: Phrase | None = None
@@ -209,13 +209,9 @@ def _bare_event(sampler: Sampler, frame: Frame, actor: Noun, subject: Phrase, te
     target = None
     if thing:
         definite = frame.definite or frame.preposition is not None
-        target = sampler.phrase(thing, owner=actor_as_owner(subject), definite=definite)
+        owner = subject if isinstance(subject, NounPhrase) and not frame.preposition else None
+        target = sampler.phrase(thing, owner=owner, definite=definite)
     return sampler.event(frame, (actor, thing), subject, target, tense)
-
-
-def actor_as_owner(subject: Phrase) -> Phrase | None:
-    """A noun phrase can own the object; a relative pronoun leaves that open."""
-    return subject if isinstance(subject, NounPhrase) else None
 
 
 def reported(sampler: Sampler) -> Sentence:
@@ -223,7 +219,10 @@ def reported(sampler: Sampler) -> Sentence:
     dice, words = sampler.dice, sampler.lexicon
     speaker = dice.pick(words.speakers)
     verb = words.verbs[dice.pick(_SPEAKING)]
-    main = Clause(draft=sampler.draft, subject=sampler.subject(speaker), verb=verb)
+    subject = sampler.subject(speaker)
+    if isinstance(subject, NounPhrase):
+        sampler.admit(speaker.name, "subject", verb.word)
+    main = Clause(draft=sampler.draft, subject=subject, verb=verb)
     if dice.chance(0.5):
         noun = dice.pick(words.describable)
         if noun == speaker:

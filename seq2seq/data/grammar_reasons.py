@@ -62,7 +62,8 @@ def condition(sampler: Sampler) -> Sentence:
     frame, reason, negated = _drawn(sampler)
     adjective = sampler.lexicon.adjectives.get(reason.property.name)
     lasting = adjective is not None and "state" not in adjective.tags
-    if negated or lasting or not reason.supports or "future" not in frame.tenses:
+    whim = reason.role == "subject" and frame.subjects[0].personal
+    if negated or lasting or whim or not reason.supports or "future" not in frame.tenses:
         raise GiveUp
     tense = sampler.dice.draw(_CONDITION_TENSES)
     if not _possible(frame, tense):
@@ -79,11 +80,12 @@ def breakdown(sampler: Sampler) -> Sentence:
     frame, reason = sampler.dice.pick(sampler.lexicon.breakdowns)
     thing, actor = sampler.dice.pick(reason.antecedents), sampler.dice.pick(frame.subjects)
     target = sampler.phrase(thing, definite=True)
-    sampler.admit(thing.name, "subject", reason.property.name)
+    verb = sampler.lexicon.verbs[reason.property.name]
+    sampler.admit(thing.name, "subject", verb.word)
     event = Clause(
         draft=sampler.draft,
         subject=target,
-        verb=sampler.lexicon.verbs[reason.property.name],
+        verb=verb,
         tense="past" if reason.property.kind == "done" else "stopped",
     )
     pronoun = Pronoun.of(sampler.draft, target)

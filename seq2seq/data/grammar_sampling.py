@@ -189,7 +189,7 @@ class Sampler:
         """
         for noun, relation in zip(nouns, ("subject", "object"), strict=True):
             if noun:
-                self.admit(noun.name, relation, frame.verb.name)
+                self.admit(noun.name, relation, frame.verb.word)
         return Clause(
             draft=self.draft,
             subject=subject,
@@ -211,11 +211,12 @@ class Sampler:
             return self.copula(
                 subject, (noun,), adjective, tense="past" if past else "present", degree=degree
             )
-        self.admit(noun.name, "subject", said.name)
+        verb = self.lexicon.verbs[said.name]
+        self.admit(noun.name, "subject", verb.word)
         return Clause(
             draft=self.draft,
             subject=subject,
-            verb=self.lexicon.verbs[said.name],
+            verb=verb,
             tense=_STATEMENT_TENSES[said.kind][past],
             negated=said.kind == "not",
         )
