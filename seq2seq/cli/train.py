@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import datetime
-import os
 from pathlib import Path
 
 from seq2seq.cli import options
@@ -163,8 +162,6 @@ def _refuse_changes(saved: RunConfig, config: RunConfig) -> None:
 def _name_runs(plans: list[RunConfig]) -> None:
     """Name runs without a name by the time, to the microsecond; number those of one sweep."""
     now = datetime.datetime.now().strftime("%Y-%m-%d_%H-%M-%S_%f")
-    if any(plan.name is None for plan in plans) and int(os.environ.get("WORLD_SIZE", "1")) > 1:
-        raise UserError("Several processes cannot agree on a name: give --name.")
     for plan in plans:
         plan.name = plan.name or now
     if len(plans) > 1 and len({plan.name for plan in plans}) == 1:
@@ -174,14 +171,12 @@ def _name_runs(plans: list[RunConfig]) -> None:
 
 def _train(config: RunConfig) -> int:
     folder = run_folder(config)
-    first = int(os.environ.get("RANK", "0")) == 0  # of the processes that torchrun started
-    if first and not config.resume and folder.exists():
+    if not config.resume and folder.exists():
         raise UserError(
             f"{folder} exists already: choose another --name, or go on with it by --resume."
         )
     from seq2seq.training.run import train
 
     result = train(config, folder, resume=config.resume)
-    if first:
-        print(f"run: {folder}", flush=True)
+    print(f"run: {folder}", flush=True)
     return INTERRUPTED if result.interrupted else 0

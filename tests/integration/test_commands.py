@@ -2,6 +2,7 @@
 
 import io
 import json
+import shutil
 import subprocess
 import sys
 
@@ -44,13 +45,24 @@ def run(place):
     return place / "runs" / "tiny"
 
 
+class Keyboard(io.TextIOWrapper):
+    """A stdin that says whether somebody is typing into it."""
+
+    def __init__(self, *arguments, typing, **options):
+        super().__init__(*arguments, **options)
+        self.typing = typing
+
+    def isatty(self):
+        return self.typing
+
+
 @pytest.fixture
 def seq2seq(place, monkeypatch, capsysbinary):
     """Run a command in the place; returns status, stdout and stderr."""
     monkeypatch.chdir(place)
 
-    def command(*arguments, stdin: bytes = b""):
-        stream = io.TextIOWrapper(io.BytesIO(stdin), encoding="ascii")
+    def command(*arguments, stdin: bytes = b"", typing: bool = False):
+        stream = Keyboard(io.BytesIO(stdin), encoding="ascii", typing=typing)
         monkeypatch.setattr(sys, "stdin", stream)
         status = main([str(argument) for argument in arguments])
         captured = capsysbinary.readouterr()
@@ -137,6 +149,21 @@ def test_settings_of_search_have_an_effect(run, odd, seq2seq):
     assert output("decode.max_len_a=0", "decode.max_len_b=3") != plain
     assert output("decode=sample") == output("decode=sample")
     assert output("decode=sample") != output("decode=sample", "decode.seed=2")
+
+
+def test_a_long_input_is_translated_in_blocks_to_the_same_text(run, odd, seq2seq, monkeypatch):
+    from seq2seq.cli import translate
+
+    _, whole, _ = seq2seq("translate", "--run", run, "--input", odd)
+    monkeypatch.setattr(translate, "BLOCK", 4)
+    status, blocks, _ = seq2seq("translate", "--run", run, "--input", odd)
+    assert (status, blocks) == (0, whole)
+
+
+def test_somebody_typing_gets_an_answer_to_every_line(run, odd, seq2seq):
+    _, whole, _ = seq2seq("translate", "--run", run, "--input", odd)
+    status, typed, _ = seq2seq("translate", "--run", run, stdin=odd.read_bytes(), typing=True)
+    assert (status, typed) == (0, whole)
 
 
 def test_an_input_without_lines_gives_none(run, seq2seq):
@@ -269,6 +296,18 @@ def test_comparisons_that_make_no_sense_are_refused(run, seq2seq):
     assert (status, "Give --reference FILE" in err) == (2, True)
     status, _, err = seq2seq("compare", "runs/tiny", "text.en", "--split", "train")
     assert (status, "was not evaluated on train" in err) == (2, True)
+
+
+def test_runs_with_different_test_sets_are_not_compared(run, place, seq2seq):
+    shutil.copytree(run, place / "runs" / "other", dirs_exist_ok=True)
+    config = place / "runs" / "other" / "config.json"
+    other = json.loads(config.read_text(encoding="utf-8"))
+    other["data"]["split_seed"] += 1
+    config.write_text(json.dumps(other), encoding="utf-8")
+    seq2seq("evaluate", "--run", "runs/tiny", "--split", "dev")
+    seq2seq("evaluate", "--run", "runs/other", "--split", "dev")
+    status, _, err = seq2seq("compare", "runs/tiny", "runs/other", "--split", "dev")
+    assert (status, "dev sets of the two runs differ" in err) == (2, True)
 
 
 def test_scoring_says_how_likely_each_token_is(run, place, seq2seq):

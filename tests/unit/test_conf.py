@@ -462,19 +462,6 @@ def test_an_interrupted_run_has_the_status_of_an_interrupt(trained, monkeypatch,
     assert capsys.readouterr().out == "run: runs/x\n"
 
 
-def test_of_several_processes_one_speaks_and_all_need_a_name(trained, monkeypatch, capsys):
-    monkeypatch.setenv("WORLD_SIZE", "2")
-    assert main(["train"]) == 2
-    assert "give --name" in capsys.readouterr().err
-    assert main(["train", "--name", "x"]) == 0
-    assert capsys.readouterr().out == "run: runs/x\n"
-    monkeypatch.setenv("RANK", "1")
-    Path("runs/y").mkdir()  # by the first process, a moment earlier
-    monkeypatch.setattr(Path, "mkdir", lambda *_, **__: None)
-    assert main(["train", "--name", "y"]) == 0
-    assert capsys.readouterr().out == ""
-
-
 def test_what_is_stored_is_what_was_typed(trained):
     main(["train", "--name", "Ё", "--train-tsv", "我.tsv", "decode.alpha=0.25"])
     stored = json.loads(Path("runs/Ё/config.json").read_text(encoding="utf-8"))
