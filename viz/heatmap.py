@@ -91,6 +91,9 @@ def label_columns(axes: Axes, view: View) -> None:
         size=view.font,
         family=view.families,
         rotation=90,
+        rotation_mode="anchor",  # align first, then turn: descenders do not shift a label sideways
+        ha="left",
+        va="center_baseline",
     )
     axes.tick_params(axis="x", length=0, pad=3)
     _mark(axes, axes.get_xticklabels(), view.columns, "key")
