@@ -7,6 +7,7 @@ last.json (which step), finished.json. Reading needs neither Hydra nor pickled c
 
 from __future__ import annotations
 
+import hashlib
 import json
 from dataclasses import dataclass
 from pathlib import Path
@@ -104,6 +105,16 @@ def step_folder(path: Path, checkpoint: str) -> Path:
     if not (folder / WEIGHTS).is_file():
         raise UserError(f"{path} has no checkpoint {checkpoint}; {_checkpoints_there(path)}.")
     return folder
+
+
+def weights_hash(path: Path, checkpoint: str) -> str:
+    """Twelve hexadecimal digits that tell a checkpoint's weights from any others.
+
+    Raises:
+        UserError: no such checkpoint.
+    """
+    with (step_folder(path, checkpoint) / WEIGHTS).open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()[:12]
 
 
 def _pointed_at(pointer: Path) -> int:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import hashlib
 import sys
 from collections.abc import Iterator
 from itertools import tee, zip_longest
@@ -224,17 +223,14 @@ def _records(args: argparse.Namespace) -> Iterator[AttentionMaps]:
 
 
 def _provenance(args: argparse.Namespace, run: LoadedRun) -> dict[str, Any]:
-    from seq2seq.run_folder import WEIGHTS, step_folder
+    from seq2seq.run_folder import weights_hash
 
-    weights = step_folder(run.path, args.checkpoint) / WEIGHTS
-    with weights.open("rb") as file:
-        digest = hashlib.file_digest(file, "sha256").hexdigest()
     decode = run.config.decode
     beam = args.beam or decode.beam
     search = "greedy" if beam == 1 else f"beam {beam}"
     return {
         "run": run.path.resolve().name,
         "step": run.step,
-        "weights_hash": digest[:12],
+        "weights_hash": weights_hash(run.path, args.checkpoint),
         "decode": search if decode.search is Search.beam else "sampled",
     }

@@ -98,6 +98,14 @@ class HeadTable:
         found = {head: self.rows[head].get(name) for head in self.heads}
         return {h: float(v) for h, v in found.items() if isinstance(v, int | float)}
 
+    def statistics(self) -> dict[str, dict[str, float]]:
+        """Every column of numbers: name → head, as "cross.2.1" → number."""
+        return {
+            column.name: {str(head): value for head, value in self.values(column.name).items()}
+            for column in self.columns
+            if self.has(column.name)
+        }
+
     def texts(self, name: str) -> dict[HeadId, str]:
         """A column as people read it, by head.
 
