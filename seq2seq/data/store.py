@@ -9,7 +9,6 @@ memory does not grow with the corpus beyond 16 bytes a pair of lengths.
 from __future__ import annotations
 
 import json
-import logging
 import os
 import shutil
 import tempfile
@@ -26,8 +25,6 @@ from seq2seq.config import DataConfig
 from seq2seq.data.filters import PairFilter, pair_hash
 from seq2seq.data.tokenizer import Tokenizer
 from seq2seq.errors import UserError
-
-logger = logging.getLogger(__name__)
 
 CHUNK = 10_000  # pairs tokenised at a time
 SIDES = ("source", "target")

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import importlib.util
 import json
-import logging
 import time
 from pathlib import Path
 from types import TracebackType
 from typing import Any
 
 from rich.console import Console
-from rich.logging import RichHandler
 from rich.markup import escape
 from rich.progress import (
     BarColumn,
@@ -24,15 +22,6 @@ from rich.progress import (
 from seq2seq.run_folder import METRICS
 from seq2seq.training.checkpoint import Progress as State
 from seq2seq.training.validation import Validation
-
-
-def show_logs(console: Console) -> None:
-    """Let the package's log messages appear on `console`."""
-    package = logging.getLogger("seq2seq")
-    package.setLevel(logging.INFO)
-    if not any(isinstance(handler, RichHandler) for handler in package.handlers):
-        handler = RichHandler(console=console, show_path=False, show_time=False, markup=False)
-        package.addHandler(handler)
 
 
 class Reporter:

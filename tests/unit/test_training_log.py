@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import io
 import json
-import logging
 import math
 import sys
 from pathlib import Path
@@ -13,7 +12,7 @@ import pytest
 from rich.console import Console
 
 from seq2seq.training.checkpoint import Progress
-from seq2seq.training.log import Reporter, clock, show_logs
+from seq2seq.training.log import Reporter, clock
 from seq2seq.training.validation import Validation
 
 
@@ -135,20 +134,6 @@ def test_tensorboard_gets_the_numbers(tmp_path: Path) -> None:
         it.tensorboard = Writer()
         it.record("dev", 3, {"loss": 1.0, "bleu": math.nan, "text": "x", "best": 2})
     assert seen == [("dev/loss", 1.0, 3), ("dev/best", 2, 3), "closed"]
-
-
-def test_messages_of_the_package_appear_once() -> None:
-    package = logging.getLogger("seq2seq")
-    before = package.handlers.copy(), package.level
-    console = Console(file=io.StringIO(), width=200)
-    try:
-        show_logs(console)
-        show_logs(console)
-        logging.getLogger("seq2seq.data.tokenizer").warning("lowered to [8]")
-    finally:
-        package.handlers[:], level = before
-        package.setLevel(level)
-    assert console.file.getvalue().count("lowered to [8]") == 1  # type: ignore[attr-defined]
 
 
 def test_durations() -> None:
