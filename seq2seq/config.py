@@ -349,8 +349,17 @@ class RunConfig:
     decode: DecodeConfig = field(default_factory=DecodeConfig)
 
     def __post_init__(self) -> None:
-        """Check what several groups decide together."""
+        """Check ranges, and what several groups decide together."""
         _choices(self)
+        _at_least(self, 0, "seed")
+        _at_least(self, 1, "threads")
+        longest = self.data.max_length + 1  # with begin or end of sentence
+        if self.model.positions is Positions.learned and longest > self.model.max_positions:
+            raise UserError(
+                f"data.max_length={self.data.max_length} pieces and an end of sentence do not fit "
+                f"model.max_positions={self.model.max_positions} learned positions: raise "
+                f"model.max_positions, or set data.max_length={self.model.max_positions - 1}."
+            )
         if self.model.tying is Tying.all and not self.tokenizer.joint:
             raise UserError(
                 "model.tying=all shares one embedding between both languages and needs "

@@ -119,6 +119,22 @@ def test_the_linear_schedule_needs_an_end():
         assert RunConfig(optim=linear, train=TrainConfig(**{end: 5})).train.has_end
 
 
+def test_learned_positions_hold_the_longest_training_pair():
+    # found before training, not when the first long pair comes
+    learned = {"positions": Positions.learned, "max_positions": 65}
+    with pytest.raises(UserError, match=r"max_length=65 pieces .*max_positions=65 .*max_length=64"):
+        RunConfig(data=DataConfig(max_length=65), model=ModelConfig(**learned))
+    RunConfig(data=DataConfig(max_length=64), model=ModelConfig(**learned))
+    RunConfig(data=DataConfig(max_length=65), model=ModelConfig(max_positions=65))
+
+
+@pytest.mark.parametrize(("key", "least"), [("seed", 0), ("threads", 1)])
+def test_numbers_of_the_run_itself(key, least):
+    with pytest.raises(UserError, match=f"^{key} is {least - 1}, but must be at least {least}"):
+        RunConfig(**{key: least - 1})
+    RunConfig(**{key: least})
+
+
 # Choices
 
 
