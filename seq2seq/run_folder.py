@@ -1,6 +1,6 @@
 """The run folder, the unit of sharing: how it is laid out and read.
 
-config.json, tokenizer.model (or one a language), metrics.jsonl, samples/, step-N/ with
+config.json, corpus.json, tokenizer.model (or one a language), metrics.jsonl, samples/, step-N/ with
 model.safetensors (weights) and, in the newest, training.pt (what resuming needs), best.json and
 last.json (which step), finished.json. Reading needs neither Hydra nor pickled code.
 """
@@ -23,6 +23,7 @@ from seq2seq.errors import UserError
 from seq2seq.model.transformer import Transformer
 
 CONFIG, METRICS, FINISHED = "config.json", "metrics.jsonl", "finished.json"
+CORPUS = "corpus.json"  # tells the training text from any other
 WEIGHTS, TRAINING = "model.safetensors", "training.pt"
 
 
@@ -115,6 +116,15 @@ def weights_hash(path: Path, checkpoint: str) -> str:
     """
     with (step_folder(path, checkpoint) / WEIGHTS).open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()[:12]
+
+
+def trained_on(path: Path) -> str | None:
+    """The fingerprint of the corpus that a run was trained on; None if it does not say."""
+    try:
+        fingerprint = json.loads((path / CORPUS).read_text(encoding="utf-8"))["fingerprint"]
+    except (OSError, ValueError, KeyError, TypeError):
+        return None
+    return str(fingerprint)
 
 
 def _pointed_at(pointer: Path) -> int:

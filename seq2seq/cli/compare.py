@@ -24,12 +24,13 @@ def main(argv: list[str]) -> int:
     from seq2seq.data.corpus import read_lines
     from seq2seq.evaluation import compare
 
-    configs = [load_config(Path(s) / "config.json") for s in args.systems if Path(s).is_dir()]
+    runs = [Path(system) for system in args.systems if Path(system).is_dir()]
+    configs = [load_config(run / "config.json") for run in runs]
     files = [hypotheses_of(system, args.split) for system in args.systems]
     if args.reference:
         references = [list(read_lines(path, "--reference")) for path in args.reference]
     else:
-        references = [common_references(configs, args.split)]
+        references = [common_references(runs, configs, args.split)]
     language = args.target_lang or (configs[0].data.target_lang if configs else "")
     a, b = (list(read_lines(file)) for file in files)
     found = compare(
@@ -87,17 +88,21 @@ def hypotheses_of(system: str, split: str) -> Path:
     return max(files, key=lambda file: file.stat().st_mtime)
 
 
-def common_references(configs: list[RunConfig], split: str) -> list[str]:
+def common_references(runs: list[Path], configs: list[RunConfig], split: str) -> list[str]:
     """The references of a split, which must be the same for all runs.
 
     Raises:
         UserError: no run is given, or their references differ.
     """
     from seq2seq.data.corpus import named_split
+    from seq2seq.run_folder import trained_on
 
-    if not configs:
+    if not runs:
         raise UserError("What are the right translations? Give --reference FILE.")
-    first, *others = (named_split(config.data, split) for config in configs)
+    first, *others = (
+        named_split(config.data, split, trained_on(run))
+        for run, config in zip(runs, configs, strict=True)
+    )
     if any(other != first for other in others):
         raise UserError(
             f"The {split} sets of the two runs differ, so their scores cannot be compared: give "

@@ -144,8 +144,10 @@ def test_set(args: argparse.Namespace, data: DataConfig) -> TestSet:
         sources = _lines(args.source, "--source") if args.source else None
         name = Path(args.source or args.reference[0]).name
         return TestSet(name, sources, references, data.target_lang, synthetic=False)
+    from seq2seq.run_folder import trained_on
+
     name = args.split or "test"
-    pairs = named_split(data, name)
+    pairs = named_split(data, name, trained_on(Path(args.run)))
     return TestSet(
         name,
         [source for source, _ in pairs],

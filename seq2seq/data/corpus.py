@@ -79,11 +79,18 @@ def open_corpus(config: DataConfig) -> Corpus:
     return _file_corpus(config, given[0], given[1], given[2], [])
 
 
-def named_split(config: DataConfig, name: str) -> list[Pair]:
+def named_split(config: DataConfig, name: str, trained_on: str | None = None) -> list[Pair]:
     """The pairs of one split by name: train, dev, test, or a file stem of Multi30k.
 
+    Args:
+        config: which corpus.
+        name: of the split.
+        trained_on: the fingerprint of the corpus that a model was trained on. A dev or test set
+            that is no file of its own but held out of another corpus may hold pairs that the
+            model knows, and is refused.
+
     Raises:
-        UserError: no such split, or it is empty.
+        UserError: no such split, or it is empty, or held out of another corpus.
     """
     extra = multi30k.SPLITS if config.kind is DataKind.multi30k else ()
     names = ["test", "dev", "train", *(split for split in extra if split != "train")]
@@ -91,7 +98,19 @@ def named_split(config: DataConfig, name: str) -> list[Pair]:
         raise UserError(f"There is no split {name!r} in this corpus; choose {', '.join(names)}.")
     if name in extra:
         return list(multi30k.split_files(config, name))
+    if name != "train" and config.kind is DataKind.files:
+        files = _pair_files(config, name)
+        if files is not None:  # needs no look at the training text
+            files.check()
+            return list(files)
     corpus = open_corpus(config)
+    held_out = name != "train" and config.kind is not DataKind.multi30k
+    if held_out and trained_on is not None and corpus.fingerprint != trained_on:
+        raise UserError(
+            f"The training text, or an option that divides it, is not what this run was trained "
+            f"with, so its {name} set might hold pairs that the model has seen: put back the text "
+            "and the options, or name files to evaluate on."
+        )
     pairs = {"test": corpus.test, "dev": corpus.dev}.get(name)
     pairs = list(corpus.train()) if pairs is None else pairs
     if not pairs:
@@ -169,7 +188,7 @@ def _file_corpus(
         dev=split.dev if given_dev is None else given_dev,
         test=split.test if given_test is None else given_test,
         size=left if config.limit is None else min(left, config.limit),
-        description=f"{config.source_lang}→{config.target_lang} sentence pairs of {train}",
+        description=f"sentence pairs of {train}",
         fingerprint=_fingerprint(
             found.digest, config, split=[*sizes.values(), config.split_seed] if held_out else None
         ),

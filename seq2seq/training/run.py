@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shlex
 from hashlib import sha256
-from itertools import islice
+from itertools import islice, tee
 from pathlib import Path
 
 import torch
@@ -17,7 +17,7 @@ from seq2seq.data.tokenizer import Tokenizer, train_tokenizer
 from seq2seq.device import keep_freed_memory, resolve_device, resolve_precision
 from seq2seq.errors import UserError
 from seq2seq.model.transformer import parameter_count
-from seq2seq.run_folder import CONFIG, FINISHED, check_vocabulary
+from seq2seq.run_folder import CONFIG, CORPUS, FINISHED, check_vocabulary
 from seq2seq.training.checkpoint import write_json
 from seq2seq.training.log import Reporter, clock
 from seq2seq.training.trainer import Trainer, TrainResult
@@ -37,7 +37,7 @@ def train(config: RunConfig, run_dir: Path, *, resume: bool = False) -> TrainRes
         UserError: for whatever the user can put right.
     """
     if run_dir.exists() and not resume:
-        raise UserError(f"{run_dir} exists already: give another name, or resume it.")
+        raise _taken(run_dir)
     if config.threads:
         torch.set_num_threads(config.threads)
     corpus = open_corpus(config.data)
@@ -51,12 +51,15 @@ def train(config: RunConfig, run_dir: Path, *, resume: bool = False) -> TrainRes
     config.model.target_vocab = tokenizer.target_vocab
     plan = BatchPlan(store, config.train.max_tokens, config.seed)
     validator = Validator(config, tokenizer, corpus.dev)
-    run_dir.mkdir(parents=True, exist_ok=True)
+    try:  # once more: another run of this name may have begun while the text was prepared
+        run_dir.mkdir(parents=True, exist_ok=resume)
+    except FileExistsError:
+        raise _taken(run_dir) from None
     (run_dir / FINISHED).unlink(missing_ok=True)
     if not resume:
         tokenizer.save(run_dir)
-    save_config(config, run_dir / f"{CONFIG}.new")
-    (run_dir / f"{CONFIG}.new").replace(run_dir / CONFIG)
+        write_json(run_dir / CORPUS, {"fingerprint": corpus.fingerprint})
+    save_config(config, run_dir / CONFIG)
     with Reporter(run_dir) as reporter:
         trainer = Trainer(config, run_dir, plan, validator, reporter, device)
         _introduce(reporter, config, corpus, store, trainer, plan)
@@ -65,6 +68,10 @@ def train(config: RunConfig, run_dir: Path, *, resume: bool = False) -> TrainRes
         result = trainer.run()
         _say_goodbye(reporter, result)
     return result
+
+
+def _taken(run_dir: Path) -> UserError:
+    return UserError(f"{run_dir} exists already: give another name, or resume it.")
 
 
 def _resumed_tokenizer(config: RunConfig, run_dir: Path) -> Tokenizer:
@@ -84,8 +91,9 @@ def _tokenizer(config: RunConfig, corpus: Corpus) -> Tokenizer:
     folder = _cache(config) / f"tokenizer-{key}"
 
     def build(building: Path) -> None:
-        pairs = list(islice(corpus.train(), config.tokenizer.sample))  # one pass over the text
-        sources, targets = (pair[0] for pair in pairs), (pair[1] for pair in pairs)
+        # One pass over the text; a joint tokenizer reads both sides in step, so nothing piles up.
+        first, second = tee(islice(corpus.train(), config.tokenizer.sample))
+        sources, targets = (pair[0] for pair in first), (pair[1] for pair in second)
         train_tokenizer(config.tokenizer, sources, targets).save(building)
 
     build_once(folder, build)

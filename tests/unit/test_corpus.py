@@ -240,6 +240,32 @@ def test_named_splits(tmp_path: Path) -> None:
         named_split(config, "test")
 
 
+def test_a_set_held_out_of_another_text_is_refused(tmp_path: Path) -> None:
+    """Held out anew, it might hold pairs that the model was trained on."""
+    config = files(tmp_path, train=numbered(200))
+    corpus = open_corpus(config)
+    known, trained = corpus.fingerprint, set(corpus.train())
+    assert named_split(config, "test", known) == corpus.test
+    write_lines(tmp_path / "train.source", [s for s, _ in numbered(201)])
+    write_lines(tmp_path / "train.target", [t for _, t in numbered(201)])
+    assert trained & set(named_split(config, "test"))  # the danger is real
+    for name in ("dev", "test"):
+        with pytest.raises(UserError, match=f"its {name} set might hold pairs that the model has"):
+            named_split(config, name, known)
+    write_lines(tmp_path / "train.source", [s for s, _ in numbered(200)])
+    write_lines(tmp_path / "train.target", [t for _, t in numbered(200)])
+    config.test_size = 7
+    with pytest.raises(UserError, match="option that divides it"):
+        named_split(config, "test", known)
+
+
+def test_given_test_files_need_no_training_text(tmp_path: Path) -> None:
+    config = files(tmp_path, train=numbered(30), test=numbered(3, 60))
+    for name in ("train.source", "train.target"):
+        (tmp_path / name).unlink()
+    assert named_split(config, "test", "whatever it was") == numbered(3, 60)
+
+
 def test_grammar() -> None:
     config = DataConfig(grammar_pairs=300, dev_size=20, test_size=10)
     corpus = open_corpus(config)

@@ -15,6 +15,7 @@ from seq2seq.errors import UserError
 from seq2seq.run_folder import load_run
 from seq2seq.training.run import train
 from seq2seq.training.trainer import Trainer, TrainResult
+from seq2seq.training.validation import Validator
 
 
 @pytest.fixture
@@ -50,6 +51,7 @@ def test_a_run_folder_is_complete(text: Path, capsys: pytest.CaptureFixture[str]
     names = {path.name for path in result.run_dir.iterdir()} - {"tensorboard"}
     assert names == {
         "config.json",
+        "corpus.json",
         "tokenizer.model",
         "metrics.jsonl",
         "samples",
@@ -118,6 +120,21 @@ def test_an_existing_folder_is_not_touched(text: Path) -> None:
     with pytest.raises(UserError, match="run exists already"):
         run(text, settings(text))
     assert [path.name for path in folder.iterdir()] == ["notes.txt"]
+
+
+def test_of_two_runs_of_one_name_the_later_gives_way(
+    text: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The other began while this one prepared its text."""
+
+    def meanwhile(*arguments: Any) -> Validator:
+        (text / "runs" / "run").mkdir(parents=True)
+        return Validator(*arguments)
+
+    monkeypatch.setattr("seq2seq.training.run.Validator", meanwhile)
+    with pytest.raises(UserError, match="run exists already"):
+        run(text, settings(text))
+    assert not list((text / "runs" / "run").iterdir())
 
 
 def test_what_cannot_be_trained_leaves_no_folder(text: Path) -> None:
