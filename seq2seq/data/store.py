@@ -100,8 +100,7 @@ def build_once(folder: Path, write: Callable[[Path], None]) -> None:
     try:
         write(building)
         for path in building.iterdir():
-            with path.open("rb") as file:
-                os.fsync(file.fileno())
+            to_disk(path)
         building.chmod(0o755)
         try:
             building.rename(folder)
@@ -110,6 +109,12 @@ def build_once(folder: Path, write: Callable[[Path], None]) -> None:
                 raise
     finally:
         shutil.rmtree(building, ignore_errors=True)
+
+
+def to_disk(file: Path) -> None:
+    """Wait until a file is on the disk and not only in memory."""
+    with file.open("r+b") as stream:  # Windows flushes only what is open for writing
+        os.fsync(stream.fileno())
 
 
 def _write(pairs: Iterable[Pair], tokenizer: Tokenizer, config: DataConfig, folder: Path) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import json
-import os
 import shutil
 import tempfile
 from collections.abc import Callable
@@ -15,6 +14,7 @@ from typing import Any
 import safetensors.torch
 import torch
 
+from seq2seq.data.store import to_disk
 from seq2seq.errors import UserError
 from seq2seq.run_folder import TRAINING, WEIGHTS, step_folder, step_folders, step_of
 
@@ -46,7 +46,7 @@ def write_json(path: Path, content: dict[str, Any]) -> None:
     """Replace a small file in one step."""
     temporary = path.with_suffix(".json.new")
     temporary.write_text(json.dumps(content, indent=2) + "\n", encoding="utf-8")
-    _to_disk(temporary)
+    to_disk(temporary)
     temporary.replace(path)
 
 
@@ -68,7 +68,7 @@ def write_step(
         torch.save({**state, "progress": dataclasses.asdict(progress)}, building / TRAINING)
         for file in building.iterdir():
             file.chmod(0o644)  # safetensors writes for the owner alone; a run is to be shared
-            _to_disk(file)
+            to_disk(file)
         building.chmod(0o755)
         if folder.exists():  # nothing points at it: `tidy` would have removed it
             shutil.rmtree(folder)
@@ -77,11 +77,6 @@ def write_step(
         shutil.rmtree(building, ignore_errors=True)
     write_json(run / "last.json", {"step": progress.update})
     return folder
-
-
-def _to_disk(file: Path) -> None:
-    with file.open("rb") as stream:
-        os.fsync(stream.fileno())
 
 
 def point_at_best(run: Path, progress: Progress, metric: str) -> None:
@@ -132,6 +127,11 @@ def read_training_state(run: Path, device: torch.device) -> tuple[Progress, dict
     Raises:
         UserError: there is nothing to resume from, or the file is damaged or holds code.
     """
+    if not (run / "last.json").exists():
+        raise UserError(
+            f"{run} has no checkpoint to go on from, for training has saved none yet: remove the "
+            "folder and train anew."
+        )
     folder = step_folder(run, "last")
     file = folder / TRAINING
     try:

@@ -127,7 +127,7 @@ def test_an_interrupt_while_writing_leaves_the_previous_checkpoint_whole(
     if moment == "state":
         monkeypatch.setattr(torch, "save", fail)
     if moment == "to disk":
-        monkeypatch.setattr(checkpoint, "_to_disk", fail)
+        monkeypatch.setattr(checkpoint, "to_disk", fail)
     with pytest.raises(KeyboardInterrupt):
         write_step(tmp_path, Progress(update=2), save, {})
     assert names(tmp_path) == ["last.json", "step-1"]
@@ -232,7 +232,7 @@ def test_a_small_file_is_replaced_in_one_step(
     def fail(*_: object) -> None:
         raise OSError("disk full")
 
-    monkeypatch.setattr(checkpoint, "_to_disk", fail)
+    monkeypatch.setattr(checkpoint, "to_disk", fail)
     with pytest.raises(OSError, match="disk full"):
         write_json(path, {"step": 2})
     assert json.loads(path.read_text()) == {"step": 1}
