@@ -10,7 +10,6 @@ from types import TracebackType
 from typing import Any
 
 from rich.console import Console
-from rich.markup import escape
 from rich.progress import (
     BarColumn,
     Progress,
@@ -67,7 +66,8 @@ class Reporter:
 
     def say(self, text: str) -> None:
         """One line for people."""
-        self.console.print(escape(text), soft_wrap=True, highlight=False)
+        # Sentences hold [brackets] and :names: that mean nothing to us.
+        self.console.print(text, soft_wrap=True, highlight=False, markup=False, emoji=False)
 
     def rewind(self, update: int) -> None:
         """Forget the lines of updates after `update`, which will be done again.

@@ -50,6 +50,13 @@ def test_what_json_has_no_word_for_becomes_null(tmp_path: Path, value: float) ->
     assert lines(tmp_path) == [{"kind": "train", "update": 1, "loss": None, "lr": 0.1}]
 
 
+@pytest.mark.parametrize("terminal", [False, True])
+def test_what_looks_like_mark_up_is_text(tmp_path: Path, terminal: bool) -> None:
+    with reporter(tmp_path, terminal=terminal) as it:
+        it.say("translation [bold]x[/bold] :cat: [/] \\[y]")
+    assert "translation [bold]x[/bold] :cat: [/] \\[y]" in shown(it)
+
+
 def test_a_later_run_appends(tmp_path: Path) -> None:
     for update in (1, 2):
         with reporter(tmp_path) as it:
