@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import argparse
 import datetime
+from collections import Counter
 from pathlib import Path
 
 from seq2seq.cli import options
-from seq2seq.cli.args import INTERRUPTED, Parser, chosen
+from seq2seq.cli.args import INTERRUPTED, Parser, chosen, show_warnings
 from seq2seq.config import RunConfig, load_config, to_dict
 from seq2seq.errors import UserError
 
@@ -46,6 +47,7 @@ def main(argv: list[str]) -> int:
 
         print("---\n".join(as_yaml(config) for config in plans), end="")
         return 0
+    show_warnings()
     _name_runs(plans)
     for plan in plans:
         if status := _train(plan):
@@ -141,7 +143,10 @@ def _split_run(args: argparse.Namespace) -> dict[str, object]:
 
 def _check_name(config: RunConfig) -> None:
     name = config.name
-    if name is not None and (not name.strip() or Path(name).is_absolute() or ".." in name):
+    if name is None:
+        return
+    parts = Path(name).parts
+    if not name.strip() or Path(name).is_absolute() or not parts or ".." in parts:
         raise UserError(f"--name {name!r} must be the name of a folder inside {config.runs}.")
 
 
@@ -160,13 +165,16 @@ def _refuse_changes(saved: RunConfig, config: RunConfig) -> None:
 
 
 def _name_runs(plans: list[RunConfig]) -> None:
-    """Name runs without a name by the time, to the microsecond; number those of one sweep."""
+    """Name runs without a name by the time, to the microsecond; number those of one name."""
     now = datetime.datetime.now().strftime("%Y-%m-%d_%H-%M-%S_%f")
     for plan in plans:
         plan.name = plan.name or now
-    if len(plans) > 1 and len({plan.name for plan in plans}) == 1:
-        for number, plan in enumerate(plans, start=1):
-            plan.name = f"{plan.name}-{number}"
+    times = Counter(plan.name for plan in plans)
+    numbers: Counter[str | None] = Counter()
+    for plan in plans:
+        if times[name := plan.name] > 1:
+            numbers[name] += 1
+            plan.name = f"{name}-{numbers[name]}"
 
 
 def _train(config: RunConfig) -> int:

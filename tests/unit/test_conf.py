@@ -368,10 +368,15 @@ def test_runs_without_a_name_do_not_collide(trained):
     assert len({folder for _, folder, _ in trained}) == 3
 
 
-@pytest.mark.parametrize("name", ["", " ", "..", "../x", "/tmp/x"])
+@pytest.mark.parametrize("name", ["", " ", ".", "..", "../x", "/tmp/x"])
 def test_a_name_that_leads_elsewhere_is_refused(name, trained, capsys):
     assert main(["train", "--name", name]) == 2
     assert "must be the name of a folder inside runs" in capsys.readouterr().err
+
+
+def test_dots_within_a_name_lead_nowhere(trained):
+    assert main(["train", "--name", "v1..2"]) == 0
+    assert trained[0][1] == Path("runs/v1..2")
 
 
 def test_a_run_may_be_given_as_a_path(trained, capsys):
@@ -438,6 +443,8 @@ def test_a_multirun_trains_every_point_under_its_own_name(trained, capsys):
     assert capsys.readouterr().out.split("\n")[-2] == "run: runs/x-2"
     assert main(["train", "-m", "name=a,b", "model=tiny"]) == 0
     assert [folder.name for _, folder, _ in trained[2:]] == ["a", "b"]
+    assert main(["train", "-m", "name=c,d", "seed=1,2", "model=tiny"]) == 0
+    assert [folder.name for _, folder, _ in trained[4:]] == ["c-1", "c-2", "d-1", "d-2"]
 
 
 def test_a_mistake_in_one_point_of_a_multirun_is_found_before_the_first_trains(trained):
