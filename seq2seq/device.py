@@ -5,7 +5,8 @@ from __future__ import annotations
 import ctypes
 import statistics
 import time
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 
 import torch
 
@@ -61,6 +62,19 @@ def autocast(device: torch.device, precision: Precision) -> AbstractContextManag
         return nullcontext()
     dtype = torch.bfloat16 if precision is Precision.bf16 else torch.float16
     return torch.autocast(device.type, dtype=dtype)
+
+
+@contextmanager
+def memory_advice(advice: str) -> Iterator[None]:
+    """Say what to do, in one sentence, where the device's memory is too small for the block.
+
+    Raises:
+        UserError: it was.
+    """
+    try:
+        yield
+    except torch.OutOfMemoryError:
+        raise UserError(f"The device has too little memory: {advice}.") from None
 
 
 def keep_freed_memory() -> None:

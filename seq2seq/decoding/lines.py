@@ -10,6 +10,7 @@ import torch
 from torch import nn
 
 from seq2seq.data.lines import is_blank
+from seq2seq.device import memory_advice
 from seq2seq.errors import UserError
 
 logger = logging.getLogger(__name__)
@@ -93,7 +94,7 @@ def inference(model: nn.Module) -> Iterator[torch.device]:
     training = model.training
     model.eval()
     try:
-        with torch.inference_mode():
+        with torch.inference_mode(), memory_advice("lower decode.batch_tokens or decode.beam"):
             yield next(model.parameters()).device
     finally:
         model.train(training)

@@ -14,7 +14,12 @@ from seq2seq.data.batching import BatchPlan
 from seq2seq.data.corpus import Corpus, open_corpus
 from seq2seq.data.store import TokenStore, build_once, build_store
 from seq2seq.data.tokenizer import Tokenizer, train_tokenizer
-from seq2seq.device import keep_freed_memory, resolve_device, resolve_precision
+from seq2seq.device import (
+    keep_freed_memory,
+    memory_advice,
+    resolve_device,
+    resolve_precision,
+)
 from seq2seq.errors import UserError
 from seq2seq.model.transformer import parameter_count
 from seq2seq.run_folder import CONFIG, CORPUS, FINISHED, check_vocabulary
@@ -65,7 +70,11 @@ def train(config: RunConfig, run_dir: Path, *, resume: bool = False) -> TrainRes
         _introduce(reporter, config, corpus, store, trainer, plan)
         if resume:
             trainer.resume()
-        result = trainer.run()
+        with memory_advice(
+            f"lower train.max_tokens (now {config.train.max_tokens}; train.accumulate makes up for "
+            "it), data.max_length or the size of the model; what was saved before can be resumed"
+        ):
+            result = trainer.run()
         _say_goodbye(reporter, result)
     return result
 

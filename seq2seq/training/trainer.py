@@ -72,7 +72,7 @@ class Trainer:
         self.validator = validator
         self.reporter = reporter
         self.device = device
-        torch.manual_seed(config.seed)
+        torch.manual_seed(config.seed % (1 << 63))
         self.model = Transformer(config.model).to(device)
         self.optimizer = build_optimizer(self.model, config.optim)
         self.average = MovingAverage(self.model, config.train.ema) if config.train.ema else None
@@ -170,7 +170,7 @@ class Trainer:
         config, progress = self.config, self.progress
         update = progress.update + 1
         # Every update has random numbers of its own, so that resuming needs to store none.
-        torch.manual_seed(config.seed * 1_000_003 + update)
+        torch.manual_seed((config.seed * 1_000_003 + update) % (1 << 63))
         rate = learning_rate(config.optim, config.model.d_model, update, self._share())
         for group in self.optimizer.param_groups:
             group["lr"] = rate

@@ -5,7 +5,7 @@ import torch
 
 from seq2seq import device as module
 from seq2seq.config import Precision
-from seq2seq.device import autocast, resolve_device, resolve_precision
+from seq2seq.device import autocast, memory_advice, resolve_device, resolve_precision
 from seq2seq.errors import UserError
 
 CPU, CUDA = torch.device("cpu"), torch.device("cuda")
@@ -99,6 +99,14 @@ def test_products_inside_the_context(precision, dtype):
 def test_half_precision_context():
     with autocast(CPU, Precision.fp16):
         assert (torch.ones(2, 2) @ torch.ones(2, 2)).dtype is torch.float16
+
+
+def test_too_little_memory_is_one_sentence_of_advice():
+    said = r"^The device has too little memory: use less\.$"
+    with pytest.raises(UserError, match=said), memory_advice("use less"):
+        raise torch.OutOfMemoryError("CUDA out of memory")
+    with pytest.raises(RuntimeError, match="another"), memory_advice("use less"):
+        raise RuntimeError("another")
 
 
 def test_keeping_freed_memory_changes_no_result_and_may_be_asked_twice(monkeypatch):
