@@ -142,7 +142,7 @@ def test_set(args: argparse.Namespace, data: DataConfig) -> TestSet:
     if args.reference:
         references = [_lines(path, "--reference") for path in args.reference]
         sources = _lines(args.source, "--source") if args.source else None
-        name = Path(args.source or args.reference[0]).name
+        name = Path(args.source or args.reference[0]).name.lstrip(".")
         return TestSet(name, sources, references, data.target_lang, synthetic=False)
     from seq2seq.run_folder import trained_on
 

@@ -106,10 +106,11 @@ def named_split(config: DataConfig, name: str, trained_on: str | None = None) ->
     corpus = open_corpus(config)
     held_out = name != "train" and config.kind is not DataKind.multi30k
     if held_out and trained_on is not None and corpus.fingerprint != trained_on:
+        what = "embedded grammar" if config.kind is DataKind.grammar else "training text"
         raise UserError(
-            f"The training text, or an option that divides it, is not what this run was trained "
-            f"with, so its {name} set might hold pairs that the model has seen: put back the text "
-            "and the options, or name files to evaluate on."
+            f"The {what}, or an option that divides it, is not what this run was trained with, so "
+            f"its {name} set might hold pairs that the model has seen: put back the {what} and the "
+            "options, or name files to evaluate on."
         )
     pairs = {"test": corpus.test, "dev": corpus.dev}.get(name)
     pairs = list(corpus.train()) if pairs is None else pairs

@@ -90,8 +90,10 @@ class PairFiles:
 
         Raises:
             UserError: the files have different numbers of lines (both are counted), a TSV line has
-                not exactly one tab, or whatever `read_lines` raises.
+                not exactly one tab, both sides are standard input, or whatever `read_lines` raises.
         """
+        if self.source == self.target == STDIN:  # its lines would go to either side in turn
+            raise UserError(f"{' and '.join(self.options)} cannot both be standard input.")
         if self.target is None:
             yield from _tsv_pairs(self.source, self.options[0])
             return

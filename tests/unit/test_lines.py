@@ -173,6 +173,11 @@ def test_different_numbers_of_lines_name_files_and_counts(tmp_path: Path, shorte
     assert f"{tmp_path / 'target'} has {counts['target']}:" in str(error.value)
 
 
+def test_both_sides_from_one_stream_are_refused() -> None:
+    with pytest.raises(UserError, match="--source and --target cannot both be standard input"):
+        list(PairFiles("-", "-", ("--source", "--target")))
+
+
 def test_tsv(tmp_path: Path) -> None:
     path = tmp_path / "pairs.tsv"
     path.write_bytes(b"\xef\xbb\xbfa b\tA B\r\n\tB\nc\t\n")
