@@ -305,6 +305,9 @@ def test_runs_with_different_test_sets_are_not_compared(run, place, seq2seq):
     other["data"]["split_seed"] += 1
     config.write_text(json.dumps(other), encoding="utf-8")
     seq2seq("evaluate", "--run", "runs/tiny", "--split", "dev")
+    status, _, err = seq2seq("evaluate", "--run", "runs/other", "--split", "dev")
+    assert (status, "might hold pairs that the model has seen" in err) == (2, True)
+    (place / "runs" / "other" / "corpus.json").unlink()  # as if trained on another division
     seq2seq("evaluate", "--run", "runs/other", "--split", "dev")
     status, _, err = seq2seq("compare", "runs/tiny", "runs/other", "--split", "dev")
     assert (status, "dev sets of the two runs differ" in err) == (2, True)
