@@ -58,6 +58,13 @@ def random_ids(rows: int, length: int, vocab: int, seed: int = 0) -> Tensor:
     return torch.randint(4, vocab, (rows, length), generator=generator)
 
 
+def random_mask(*shape: int) -> Tensor:
+    """True = may attend; the first key always."""
+    mask = torch.rand(shape) < 0.6
+    mask[..., 0] = True
+    return mask
+
+
 def padded(ids: Tensor, lengths: list[int], width: int | None = None) -> Tensor:
     """`ids` cut to the lengths and padded on the right, to `width` if given."""
     out = torch.full((len(ids), width or ids.shape[1]), PAD)

@@ -1,5 +1,6 @@
 """Reading run folders: whole ones, and those that are damaged, foreign or hostile."""
 
+import hashlib
 import json
 import os
 import pickle
@@ -15,6 +16,7 @@ from seq2seq.errors import UserError
 from seq2seq.model.transformer import Transformer
 from seq2seq.run_folder import (
     CONFIG,
+    CORPUS,
     TRAINING,
     WEIGHTS,
     check_vocabulary,
@@ -23,6 +25,8 @@ from seq2seq.run_folder import (
     step_folder,
     step_folders,
     step_of,
+    trained_on,
+    weights_hash,
 )
 from seq2seq.training.checkpoint import read_training_state
 
@@ -68,6 +72,24 @@ def test_steps_are_ordered_by_number_and_only_complete_ones_count(tiny_run):
     shutil.copytree(tiny_run / "step-10", tiny_run / "step-old")
     (tiny_run / "step-7").mkdir()
     assert [folder.name for folder in step_folders(tiny_run)] == ["step-5", "step-10", "step-100"]
+
+
+def test_a_hash_of_the_weights_tells_checkpoints_apart(tiny_run):
+    content = (tiny_run / "step-5" / WEIGHTS).read_bytes()
+    assert weights_hash(tiny_run, "best") == hashlib.sha256(content).hexdigest()[:12]
+    assert weights_hash(tiny_run, "last") != weights_hash(tiny_run, "best")
+    with pytest.raises(UserError, match="no checkpoint 7"):
+        weights_hash(tiny_run, "7")
+
+
+@pytest.mark.parametrize(
+    ("content", "wanted"),
+    [('{"fingerprint": "abc"}', "abc"), (None, None), ("{", None), ("{}", None), ("[]", None)],
+)
+def test_the_text_that_a_run_was_trained_on(tiny_run, content, wanted):
+    if content is not None:
+        (tiny_run / CORPUS).write_text(content, encoding="utf-8")
+    assert trained_on(tiny_run) == wanted
 
 
 # What is missing
