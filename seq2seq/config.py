@@ -10,6 +10,7 @@ import dataclasses
 import difflib
 import enum
 import json
+import math
 import types
 import typing
 from dataclasses import dataclass, field
@@ -133,7 +134,7 @@ def _choices(owner: object) -> None:
 def _at_least(owner: object, low: float, *names: str) -> None:
     for name in names:
         value = getattr(owner, name)
-        if value is not None and not value >= low:  # so that NaN is refused too
+        if value is not None and not low <= value < math.inf:  # NaN is refused too
             raise UserError(f"{_key(owner)}{name} is {value}, but must be at least {low}.")
 
 

@@ -22,7 +22,7 @@ from seq2seq.device import (
 )
 from seq2seq.errors import UserError
 from seq2seq.model.transformer import parameter_count
-from seq2seq.run_folder import CONFIG, CORPUS, FINISHED, check_vocabulary
+from seq2seq.run_folder import CONFIG, CORPUS, FINISHED, check_vocabulary, trained_on
 from seq2seq.training.checkpoint import write_json
 from seq2seq.training.log import Reporter, clock
 from seq2seq.training.trainer import Trainer, TrainResult
@@ -46,6 +46,11 @@ def train(config: RunConfig, run_dir: Path, *, resume: bool = False) -> TrainRes
     if config.threads:
         torch.set_num_threads(config.threads)
     corpus = open_corpus(config.data)
+    if resume and trained_on(run_dir) not in (None, corpus.fingerprint):
+        raise UserError(
+            f"The training text is not the one that {run_dir} was trained on, so its dev and test "
+            "sets may hold what the model has seen: put the text back, or start a new run."
+        )
     tokenizer = _resumed_tokenizer(config, run_dir) if resume else _tokenizer(config, corpus)
     store = _store(config, corpus, tokenizer)
     device = resolve_device(config.device)

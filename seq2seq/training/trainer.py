@@ -103,8 +103,8 @@ class Trainer:
             self.progress.worse = 0
         if state["plan"] != self.plan.identity:
             self.reporter.say(
-                "note: the training text or train.max_tokens has changed, so the batches are not "
-                "those of before: going on with the next epoch."
+                "note: train.max_tokens or the filters have changed, so the batches are not those "
+                "of before: going on with the next epoch."
             )
             self.progress.epoch, self.progress.batch = self.progress.epoch + 1, 0
         self._clock_start -= self.progress.seconds
