@@ -4,26 +4,19 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Iterator
-from itertools import tee, zip_longest
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from seq2seq.attention_maps import KINDS, AttentionMaps
-from seq2seq.cli.args import (
-    Parser,
-    add_heads_option,
-    add_model_options,
-    heads_off,
-    show_warnings,
-)
-from seq2seq.config import Search
-from seq2seq.data.lines import check_file, is_blank, read_lines
+from seq2seq.analysis.tables import read_table
+from seq2seq.attention_maps import KINDS
+from seq2seq.cli.args import Parser, add_heads_option, add_model_options, show_warnings
+from seq2seq.data.lines import check_file
 from seq2seq.errors import UserError
+from viz.sentences import check_comparison, records
 from viz.style import CHOICES, FORMATS, Look
 
 if TYPE_CHECKING:
-    from seq2seq.run_folder import LoadedRun
+    from viz.binder import Binder
     from viz.gallery import Wish
 
 MAX_TOKENS = 150
@@ -39,6 +32,10 @@ sentence N the files are
                             a short --text
   attn_N_KIND_L2H3.png      head 3 of layer 2, for --heads 3
 
+and for all sentences together
+
+  attn.html                 the page to open in a browser, offline: every head, with its numbers
+
 Files in DIR are never written over: another sentence, or other pictures of the same one, take
 the next free number. The same command again finds its files there and changes nothing."""
 
@@ -47,6 +44,8 @@ seq2seq attention --run runs/demo --text "The request was slow." --out pictures
 seq2seq attention --run runs/demo --text "It was slow." --target "Sie war langsam." --out pictures
 seq2seq attention --run runs/demo --input text.en --kinds cross --level word --out pictures
 seq2seq attention --run runs/demo --text "It was slow." --layers 0,2 --heads 1,3 --out pictures
+seq2seq attention --run runs/demo --text "It was slow." --compare "It was long." --out pictures
+seq2seq attention --run runs/demo --input text.en --compare runs/other --figures none --out pages
 """
 
 
@@ -61,10 +60,12 @@ def attention(argv: list[str]) -> int:
     for option in ("input", "target_input"):
         if getattr(args, option) is not None:
             check_file(getattr(args, option), f"--{option.replace('_', '-')}")
+    check_comparison(args)
+    binder = _binder(args)
     from viz.gallery import files, place
 
-    number, told = 0, set[str]()
-    for maps in _records(args):
+    number, told, pages = 0, set[str](), list[Path]()
+    for maps, *others in records(args):
         content, notes = files(maps, wish, single=single)
         number, paths = place(Path(args.out), number, content)
         number += 1
@@ -73,9 +74,35 @@ def attention(argv: list[str]) -> int:
             print(f"note: {note}", file=sys.stderr)
         print(f"source: {maps.text['source']}\ntarget: {maps.text['target']}")
         print(*(f"  {path}" for path in paths), sep="\n")
+        if binder is not None:
+            kept = (one.select(args.kinds, args.layers, args.heads) for one in (maps, *others))
+            pages += binder.add(*kept)
     if number == 0:
         raise UserError(f"--input {args.input} holds no sentence.")
+    if binder is not None:
+        pages += binder.finish()
+        print(f"page{'s' * (len(pages) > 1)} to open in a browser:")
+        print(*(f"  {path}" for path in pages), sep="\n")
     return 0
+
+
+def _binder(args: argparse.Namespace) -> Binder | None:
+    """What gathers the sentences for the page, unless none is wanted."""
+    if args.no_page:
+        for option in ("compare", "join"):
+            if getattr(args, option) is not None:
+                raise UserError(f"--{option} is for the page: leave --no-page out.")
+        return None
+    from viz.binder import Binder
+
+    table = None
+    if args.join is not None:
+        try:
+            table = read_table(Path(args.join).read_text(encoding="utf-8"), args.join)
+        except (OSError, UnicodeDecodeError) as error:
+            raise UserError(f"--join: {args.join} cannot be read ({error}).") from None
+    start = {"level": args.level, "special": args.special, "scale": args.scale}
+    return Binder(Path(args.out), paired=args.compare is not None, table=table, start=start)
 
 
 def parser() -> Parser:
@@ -104,9 +131,9 @@ def parser() -> Parser:
     add("--heads", type=_numbers, metavar="N,N", help="heads to draw large, counted from 0")
     add(
         "--figures",
-        type=_names(("overview", "layer", "head", "average")),
+        type=_names(("overview", "layer", "head", "average", "none")),
         metavar="F,F",
-        help="of overview,layer,head,average (overview,layer)",
+        help="of overview,layer,head,average (overview,layer), or none: the page is enough",
     )
     add("--level", choices=("piece", "word"), default="piece", help="what rows and columns are")
     add(
@@ -135,6 +162,16 @@ def parser() -> Parser:
         help="of png,svg,pdf (png)",
     )
     add("--font", metavar="FONT", help="font file or name, for scripts that have none here")
+    page = result.add_argument_group("the page")
+    page.add_argument("--no-page", action="store_true", help="pictures only")
+    page.add_argument(
+        "--compare",
+        metavar="RUN|TEXT",
+        help="beside it the same sentence in another run, or another sentence: A, B, B - A",
+    )
+    page.add_argument(
+        "--join", metavar="CSV", help="a table of seq2seq heads, to sort and filter heads by"
+    )
     return result
 
 
@@ -170,67 +207,3 @@ def _wish(args: argparse.Namespace) -> Wish:
         formats=args.format,
         look=look,
     )
-
-
-def _pairs(source: str, target: str | None) -> Iterator[tuple[str, str | None]]:
-    """Lines of the input, with their targets if given; blank lines are left out.
-
-    Raises:
-        UserError: while reading, where one file ends before the other.
-    """
-    lines = read_lines(source, "--input")
-    if target is None:
-        yield from ((line, None) for line in lines if not is_blank(line))
-        return
-    both = zip_longest(lines, read_lines(target, "--target-input"))
-    for number, (left, right) in enumerate(both, start=1):
-        if left is None or right is None:
-            shorter = source if left is None else target
-            raise UserError(
-                f"{shorter} ends before line {number}: --input and --target-input need equally "
-                "many lines, and line i of one must translate line i of the other."
-            )
-        if not is_blank(left) or not is_blank(right):
-            yield left, right
-
-
-def _records(args: argparse.Namespace) -> Iterator[AttentionMaps]:
-    from seq2seq.analysis.capture import capture_each
-    from seq2seq.decoding.translator import Translator
-    from seq2seq.run_folder import load_run
-
-    run = load_run(args.run, device=args.device, checkpoint=args.checkpoint)
-    translator = Translator(run.model, run.tokenizer, run.config.decode)
-    overrides = {} if args.beam is None else {"beam": args.beam}
-    pairs = _pairs(args.input, args.target_input)
-    if args.text is not None:
-        pairs = iter([(args.text, args.target)])
-    given = args.target is not None or args.target_input is not None
-    left, right = tee(pairs)
-    with heads_off(run.model, args.without_heads) as off:
-        meta = _provenance(args, run)
-        if off:
-            meta["notices"] = [f"heads switched off: {', '.join(map(str, off))}"]
-        yield from capture_each(
-            run.model,
-            run.tokenizer,
-            (source for source, _ in left),
-            (target for _, target in right if target is not None) if given else None,
-            translate=lambda texts: translator.translate(texts, **overrides),
-            max_tokens=args.max_tokens,
-            meta=meta,
-        )
-
-
-def _provenance(args: argparse.Namespace, run: LoadedRun) -> dict[str, Any]:
-    from seq2seq.run_folder import weights_hash
-
-    decode = run.config.decode
-    beam = args.beam or decode.beam
-    search = "greedy" if beam == 1 else f"beam {beam}"
-    return {
-        "run": run.path.resolve().name,
-        "step": run.step,
-        "weights_hash": weights_hash(run.path, args.checkpoint),
-        "decode": search if decode.search is Search.beam else "sampled",
-    }

@@ -90,7 +90,8 @@ def view(maps: AttentionMaps, kind: str, weights: list[Array], look: Look) -> Vi
     columns = [maps.labels(maps.key_side(kind))[i] for i in kept]
     if look.labels == "index":
         columns = [str(i) for i in kept]
-    text = "".join(maps.text.values()) + "".join(map(str, maps.meta.values()))
+    facts = [str(fact) for name, fact in maps.meta.items() if name != "alternatives"]  # not drawn
+    text = "".join([*maps.text.values(), *facts])
     families, missing = fonts([*map("".join, rows), *columns, text], look.font)
     return View(
         kind=kind,

@@ -26,6 +26,7 @@ from seq2seq.errors import UserError
 from seq2seq.version import __version__
 
 BATCH = 8  # sentences in one pass; keeps 6 layers × 8 heads × 3 kinds of 150 tokens near 100 MB
+ALTERNATIVES = 5  # most probable pieces noted for each step of decoding
 COARSE_TOLERANCE = 1e-2  # row sums of weights that were computed in 16 bits
 
 
@@ -123,7 +124,9 @@ def _forced_pass(
     target_out = _padded([pair.target for pair in pairs], device)  # [B, T]
     with undisturbed(model):
         found = model.attention_weights(source, target_in)  # type: ignore[operator]
-        logprob = found.logits.log_softmax(-1).gather(-1, target_out[..., None]).squeeze(-1)
+        logs = found.logits.log_softmax(-1)  # [B, T, V]
+        logprob = logs.gather(-1, target_out[..., None]).squeeze(-1)
+        best = logs.topk(min(ALTERNATIVES, logs.size(-1)))
         dtype = str(found.logits.dtype).removeprefix("torch.")
     batches = {
         "enc": [_to_numpy(w) for w in found.encoder],
@@ -143,10 +146,29 @@ def _forced_pass(
         },
     }
     logprobs = _to_numpy(logprob)
+    others = _alternatives(tokenizer, best.indices, best.values)
     return [
-        _record(tokenizer, pair, batches, row, logprobs[row], facts)
+        _record(
+            tokenizer,
+            pair,
+            batches,
+            row,
+            logprobs[row],
+            {**facts, "alternatives": others[row][: len(pair.target)]},
+        )
         for row, pair in enumerate(pairs)
     ]
+
+
+def _alternatives(tokenizer: PieceTokenizer, ids: Tensor, logs: Tensor) -> list[list[Any]]:
+    """For each sentence and step, [piece, log-probability] of the most probable pieces."""
+    names = tokenizer.target_pieces(ids.flatten().tolist())
+    values = [round(value, 4) for value in logs.flatten().tolist()]
+    width = ids.size(-1)
+    flat = [[name, value] for name, value in zip(names, values, strict=True)]
+    steps = [flat[i : i + width] for i in range(0, len(flat), width)]
+    length = ids.size(1)
+    return [steps[i : i + length] for i in range(0, len(steps), length)]
 
 
 def _record(

@@ -240,6 +240,21 @@ def test_without_target_the_search_result_is_used_piece_by_piece(model, tokenize
     assert maps.special["tgt_out"].sum() == 1
 
 
+def test_each_step_notes_what_else_was_probable(model, tokenizer) -> None:
+    """Against the logits themselves, in a batch with a longer sentence."""
+    sources, targets = [SOURCES[1], SOURCES[0]], [TARGETS[1], TARGETS[0]]
+    maps = capture(model, tokenizer, sources, targets)[0]
+    source = [*tokenizer.encode_source(sources[:1])[0], EOS]
+    target = [BOS, *tokenizer.encode_target(targets[:1])[0]]
+    with torch.no_grad():
+        logs = model(torch.tensor([source]), torch.tensor([target]))[0].log_softmax(-1)
+    assert len(maps.meta["alternatives"]) == len(maps.tgt_out) == len(logs)
+    for step, row in zip(maps.meta["alternatives"], logs, strict=True):
+        best = row.sort(descending=True)
+        assert [piece for piece, _ in step] == tokenizer.target_pieces(best.indices[:5].tolist())
+        assert [log for _, log in step] == pytest.approx(best.values[:5].tolist(), abs=1e-4)
+
+
 def test_a_hypothesis_cut_at_the_limit_has_no_end_row(model, tokenizer) -> None:
     pieces = tokenizer.target_pieces(tokenizer.encode_target([TARGETS[1]])[0])
 

@@ -94,6 +94,7 @@ def test_several_sentences_of_a_file(run, tmp_path) -> None:
     choices = ["--kinds", "dec", "--figures", "layer", "--format", "svg,pdf"]
     attention(["--run", run, *inputs, "--out", str(out), *choices])
     assert names(out) == [
+        "attn.html",
         "attn_000.npz",
         "attn_000_dec_L2.pdf",
         "attn_000_dec_L2.svg",
@@ -109,12 +110,14 @@ def test_chosen_layers_heads_words_and_figures(run, tmp_path) -> None:
     attention([*base, "--layers", "0,2", "--heads", "1"])
     attention([*base, "--level", "word", "--figures", "layer,average", "--layers", "1"])
     assert names(tmp_path) == [
+        "attn.html",
         "attn_000.npz",
         "attn_000_cross_L0H1.png",
         "attn_000_cross_L1_mean_words.png",
         "attn_000_cross_L1_words.png",
         "attn_000_cross_L2H1.png",
         "attn_000_cross_overview.png",
+        "attn_2.html",
     ]
 
 

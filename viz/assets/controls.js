@@ -1,0 +1,288 @@
+// Controls: what stands around the views, keys, and the start of the page.
+const HELP = {
+  "arrows": "move in the heads, in the map, in a toolbar",
+  "Enter, Esc": "from the heads to the view, and back",
+  "[ ]": "head before, head after",
+  "PageUp, PageDown": "layer before, layer after",
+  "k": "next kind of attention",
+  "v": "next view: map, lines, steps",
+  "x": "lay this head over the others as lines, or take it away",
+  "m": "the highest weight of the row",
+  "Home, End": "first key, last key",
+  ", .": "decoding step back, on",
+  "w": "pieces or words",
+  "s": "special tokens: show, grey, drop",
+  "c": "comparison: A, B, both, B − A",
+  "/": "find a token",
+  "?": "this list",
+};
+const MODES = [
+  ["view", { map: "Map", lines: "Lines", steps: "Steps" }, "View"],
+  ["level", { piece: "Pieces", word: "Words" }, "Tokens"],
+  ["special", { show: "Show", mute: "Grey", drop: "Drop" }, "Special tokens"],
+  ["scale", { auto: "Auto", linear: "Linear", sqrt: "√" }, "Colour scale"],
+  ["compare", { a: "A", b: "B", both: "A | B", diff: "B − A" }, "Comparison"],
+];
+const next = (list, one, by = 1) => list[(list.indexOf(one) + by + list.length) % list.length];
+
+function why(name, value) {
+  if (name === "level" && A().level === "word") return "this record holds words only";
+  if (value === "word" && state.view === "steps") return "decoding writes pieces";
+  if (name === "view" && value === "steps" && !A().list.dec.length && !A().list.cross.length) return "the record holds no decoder attention";
+  if (name === "compare" && value === "diff") return clash();
+  return name === "compare" && value === "both" && state.view !== "map" ? "only maps stand side by side" : "";
+}
+
+function renderModes() {
+  for (const group of $("modes").children) {
+    const name = group.dataset.name;
+    group.hidden = (name === "compare" && state.other < 0) || (name === "scale" && state.view === "lines");
+    const chosen = name === "level" ? level() : state[name];
+    for (const button of group.querySelectorAll("button")) {
+      const value = button.dataset.value;
+      const reason = why(name, value);
+      button.setAttribute("aria-checked", value === chosen);
+      button.setAttribute("aria-disabled", Boolean(reason));
+      button.title = reason;
+    }
+  }
+  rove($("modes"));
+}
+
+function buildModes() {
+  $("modes").replaceChildren(...MODES.map(([name, values, title]) => {
+    const group = el("div", { className: "group", role: "radiogroup", "aria-label": title });
+    group.dataset.name = name;
+    group.append(el("span", { className: "tag", textContent: title, "aria-hidden": "true" }));
+    const box = el("div", { className: "segments", role: "none" });
+    for (const [value, text] of Object.entries(values)) {
+      const button = el("button", { type: "button", role: "radio", textContent: text });
+      button.dataset.value = value;
+      button.onclick = () => (button.getAttribute("aria-disabled") === "true" ? announce(button.title) : change({ [name]: value }));
+      box.append(button);
+    }
+    group.append(box);
+    return group;
+  }));
+  const actions = [["SVG", saveSvg, "Save this view as SVG"], ["PNG", savePng, "Save this view as PNG"], ["CSV", saveCsv, "Save these weights as CSV"],
+    ["Table", () => ((tabled = !tabled), refresh()), "Show the weights as a table"], ["Link", copyLink, "Copy a link to this view"],
+    ["Theme", () => change({ theme: next(CHOICES.theme, state.theme) }), "Appearance: automatic, light, dark"], ["?", help, "Keys"]];
+  $("output").replaceChildren(...actions.map(([text, run, title]) => el("button", { type: "button", textContent: text, title, "aria-label": title, onclick: run })));
+  for (const one of [$("modes"), $("output"), $("kinds")]) one.addEventListener("keydown", toolbarKey);
+}
+
+// A toolbar is one stop of the Tab key; arrows move inside it.
+function rove(bar, wanted) {
+  const buttons = [...bar.querySelectorAll("button")].filter((one) => one.offsetParent);
+  const stop = wanted ?? buttons.find((one) => one === document.activeElement) ?? buttons.find((one) => one.tabIndex === 0) ?? buttons[0];
+  for (const one of buttons) one.tabIndex = one === stop ? 0 : -1;
+  return buttons;
+}
+
+function toolbarKey(event) {
+  const bar = event.currentTarget;
+  const buttons = rove(bar);
+  const by = { ArrowRight: 1, ArrowDown: 1, ArrowLeft: -1, ArrowUp: -1 }[event.key];
+  if (!by) return;
+  event.preventDefault();
+  event.stopPropagation();
+  const to = next(buttons, document.activeElement, by);
+  rove(bar, to);
+  to.focus();
+  if (bar.id === "kinds") to.click();
+}
+
+async function copyLink() {
+  try {
+    await navigator.clipboard.writeText(location.href);
+    announce("The link to this view is on the clipboard.");
+  } catch {
+    announce(`The link to this view ends in ${link()}`);
+  }
+}
+const help = () => $("help").showModal();
+
+function renderKinds() {
+  const kinds = KINDS.filter((kind) => A().list[kind].length);
+  if ($("kinds").children.length !== kinds.length || $("kinds").firstChild.dataset.kind !== kinds[0]) {
+    $("kinds").replaceChildren(...kinds.map((kind) => {
+      const [first, rest] = { enc: ["Encoder", " self-attention"], dec: ["Decoder", " self-attention"], cross: ["Cross", "-attention"] }[kind];
+      const button = el("button", { type: "button", role: "tab", onclick: () => change({ kind, view: kind === "enc" && state.view === "steps" ? "map" : state.view }) }, first, el("span", { textContent: rest }));
+      button.dataset.kind = kind;
+      return button;
+    }));
+  }
+  for (const one of $("kinds").children) {
+    one.setAttribute("aria-selected", one.dataset.kind === state.kind);
+    one.tabIndex = one.dataset.kind === state.kind ? 0 : -1;
+  }
+}
+
+function renderTexts() {
+  const line = (name, record) => el("div", { className: "pair" }, ...(name ? [el("b", { textContent: name })] : []),
+    el("p", { className: "source", dir: "auto", textContent: record.text.source }), el("p", { className: "target", dir: "auto", textContent: record.text.target }));
+  $("texts").replaceChildren(...(state.other < 0 ? [line("", A())] : [line("A", A()), line("B", B())]));
+  document.title = `Attention: ${A().text.source}`;
+  for (const [id, value, none] of [["record", state.record, false], ["other", state.other, true]]) {
+    $(id).replaceChildren(...(none ? [el("option", { value: -1, textContent: "nothing" })] : []), ...records.map((record, i) =>
+      el("option", { value: i, textContent: `${i + 1}. ${[record.text.source, record.name].filter(Boolean).join(" · ")}`, disabled: none && i === state.record })));
+    $(id).value = value;
+  }
+  for (const id of ["label-a", "label-b"]) $(id).hidden = records.length < 2;
+  const footer = [...new Set([A(), ...(state.other < 0 ? [] : [B()])].flatMap((one) => [one.provenance, ...one.notes]))];
+  if (level() === "word") for (const [side, words] of Object.entries(A().words)) if (words.unspaced) footer.push(`The ${side === "src" ? "source" : "target"} does not space its words: pieces are shown.`);
+  $("provenance").replaceChildren(...[...new Set(footer)].map((text) => el("p", { textContent: text })), el("p", { textContent: "Attention shows where a head looked, not what the model used: judge by what changes when the head is off." }));
+}
+
+function renderSort() {
+  const roles = [...new Set(Object.values(data.roles))].sort();
+  const kinds = [...Object.entries(BUILT_IN), ...Object.keys(data.statistics).map((name) => [name, name])];
+  const options = [["", "as in the model"], ...kinds.flatMap(([name, text]) => [[name, `${text}, high first`], [`-${name}`, `${text}, low first`]]), ...roles.map((role) => [`role:${role}`, `role: ${role}`])];
+  $("sort").replaceChildren(...options.map(([value, textContent]) => el("option", { value, textContent })));
+}
+
+function render() {
+  document.documentElement.dataset.theme = state.theme;
+  readTheme();
+  renderTexts();
+  renderKinds();
+  renderModes();
+  renderHeads();
+  renderLegend();
+  $("heading").textContent = state.view === "lines" && overlaid().length > 1 ? `${NAMES[state.kind]}, ${overlaid().length} heads` : titleOf(current());
+  const map = mapOf(state.compare === "diff" && comparing() ? null : shown());
+  const sides = { enc: "rows and columns: source", dec: "rows and columns: target as read", cross: "rows: target being written, columns: source" }[state.kind];
+  const colours = isSqrt() ? "square-root colour scale" : "linear colour scale";
+  const notes = {
+    map: ["query ↓ / key →", sides, state.compare === "diff" && comparing() ? "" : colours],
+    lines: [sides.replace("rows", "left").replace("columns", "right"), `weights below ${FAINTEST} are not drawn; their mean sum in a row is given`],
+    steps: ["rows: heads, columns: keys", colours],
+  }[state.view];
+  $("note").textContent = [...notes, hiddenNote(map)].filter(Boolean).join(" · ");
+  const described = (state.view === "map" && ["both", "diff"].includes(state.compare) ? [A(), B()] : [shown()]).filter((one) => one?.byId.has(current()));
+  $("facts").replaceChildren(...described.map((one) => el("div", { textContent: (described.length > 1 ? (one === A() ? "A: " : "B: ") : "") + factsOf(current(), statistics(one, current(), level())) })));
+  $("stepper").hidden = state.view !== "steps";
+  $("sort").value = state.sort;
+  $("least").value = state.least;
+  const stage = $("stage");
+  stage.setAttribute("aria-label", { map: "Map: arrow keys move the cell", lines: "Lines: arrow keys choose a query", steps: "Decoding steps: arrow keys go back and on" }[state.view]);
+  ({ map: renderMap, lines: renderLines, steps: renderSteps })[state.view]();
+  find();
+  renderTable();
+}
+
+// Marks the labels that hold what is searched; Enter goes to the next one.
+let match = -1;
+function find(go) {
+  const wanted = $("search").value.toLowerCase();
+  const labels = [...$("stage").querySelectorAll(".keys span, .queries span")];
+  for (const one of labels) one.classList.toggle("hit", Boolean(wanted) && one.title.toLowerCase().includes(wanted));
+  const hits = labels.filter((one) => one.classList.contains("hit"));
+  if (wanted && go) {
+    if (!hits.length) return announce(`No token of this map holds “${wanted}”.`);
+    match = (match + 1) % hits.length;
+    goTo({ [hits[match].parentNode.className === "keys" ? "k" : "q"]: Number(hits[match].dataset.i) });
+    find();
+  }
+}
+
+function headBy(step) {
+  const list = ranking().list.map((one) => one.id);
+  if (list.length) choose(next(list, list.includes(current()) ? current() : list[0], list.includes(current()) ? step : 0));
+}
+
+function layerBy(step) {
+  const [kind, layer, head] = current().split(".");
+  const layers = shown().layers[kind];
+  const wanted = layers[layers.indexOf(Number(layer)) + step];
+  const there = shown().list[kind].filter((one) => one.layer === wanted);
+  if (there.length) choose((there.find((one) => one.head === Number(head)) ?? there[0]).id);
+}
+
+// Keys that work everywhere but in fields.
+const KEYS = {
+  "[": () => headBy(-1),
+  "]": () => headBy(1),
+  PageUp: () => layerBy(-1),
+  PageDown: () => layerBy(1),
+  k: () => change({ kind: next(KINDS.filter((kind) => A().list[kind].length), state.kind) }),
+  v: () => change({ view: next(CHOICES.view, state.view) }),
+  x: () => toggleOverlay(current()),
+  ",": () => change({ step: state.step - 1 }),
+  ".": () => change({ step: state.step + 1 }),
+  w: () => change({ level: next(CHOICES.level, state.level), q: 0, k: 0 }),
+  s: () => change({ special: next(CHOICES.special, state.special) }),
+  c: () => state.other >= 0 && change({ compare: next(CHOICES.compare.filter((one) => !why("compare", one)), state.compare) }),
+  "/": () => $("search").focus(),
+  "?": help,
+};
+
+function stageKey(event) {
+  if (event.key === "Escape") return focusHead();
+  if (state.view === "map") return moveCell(event);
+  const by = { ArrowUp: -1, ArrowLeft: -1, ArrowDown: 1, ArrowRight: 1 }[event.key];
+  if (!by) return false;
+  if (state.view === "steps") return change({ step: state.step + by });
+  return renderLines({ q: Math.max(0, Math.min(pair()[0].labels.length - 1, (hover?.q ?? (by > 0 ? -1 : 0)) + by)) }) ?? true;
+}
+
+document.addEventListener("keydown", (event) => {
+  if (event.ctrlKey || event.metaKey || event.altKey || $("help").open) return;
+  const field = event.target.closest("input, select");
+  if (field) {
+    if (event.key === "Enter" && field.id === "search") find(true);
+    if (event.key === "Escape") $("stage").focus();
+    return;
+  }
+  if (event.target.closest("#grid")) gridKey(event);
+  if (!event.defaultPrevented && event.target.id === "stage" && stageKey(event)) event.preventDefault();
+  if (!event.defaultPrevented && event.key in KEYS) {
+    event.preventDefault();
+    const inGrid = event.target.closest("#grid");
+    Promise.resolve(KEYS[event.key]()).then(() => inGrid && focusHead());
+  }
+});
+
+$("grid").onclick = (event) => {
+  const button = event.target.closest("button");
+  if (!button) return;
+  if (event.shiftKey || event.ctrlKey || event.metaKey) toggleOverlay(button.dataset.id);
+  else choose(button.dataset.id);
+};
+$("record").onchange = (event) => {
+  const record = Number(event.target.value);
+  const mate = data.paired ? record ^ 1 : state.other === record ? -1 : state.other;
+  change({ record, other: mate, overlay: [], q: 0, k: 0, step: 0 });
+};
+$("other").onchange = (event) => {
+  const other = Number(event.target.value);
+  change({ other, compare: other < 0 ? "a" : state.compare === "a" ? "both" : state.compare, view: "map" });
+};
+$("sort").onchange = (event) => change({ sort: event.target.value, least: 0 });
+$("least").oninput = (event) => change({ least: Number(event.target.value) });
+$("step").oninput = (event) => change({ step: Number(event.target.value) });
+$("search").oninput = () => ((match = -1), find());
+$("keys").replaceChildren(...Object.entries(HELP).flatMap(([key, text]) => [el("dt", { textContent: key }), el("dd", { textContent: text })]));
+matchMedia("(prefers-color-scheme: dark)").onchange = () => render();
+let width = 0;
+new ResizeObserver(() => {
+  const now = $("view").clientWidth;
+  if (document.documentElement.dataset.ready && now !== width) render();
+  width = now;
+}).observe($("view"));
+
+buildModes();
+renderSort();
+read(new URLSearchParams(data.start));
+usual = structuredClone(state);
+function follow() {
+  Object.assign(state, structuredClone(usual));
+  read(new URLSearchParams(location.hash.slice(1)));
+  return refresh();
+}
+addEventListener("hashchange", follow);
+await follow();
+width = $("view").clientWidth;
+// For a console or a test: what is drawn, straight from the page's data.
+globalThis.attention = { state, records, open, matrix, statistics, change, plots: () => plots, axis };
+document.documentElement.dataset.ready = "1";

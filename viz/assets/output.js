@@ -1,0 +1,74 @@
+// Output: the view as a picture, its numbers as CSV and as a table.
+const slug = () => `attention_${state.view}_${state.view === "lines" ? overlaid().join("_") : current()}_${level()}`;
+
+function save(blob, name) {
+  const address = URL.createObjectURL(blob);
+  el("a", { href: address, download: name }).click();
+  setTimeout(() => URL.revokeObjectURL(address), 10000);
+}
+
+// The view with its title, hidden mass and provenance.
+function picture() {
+  const body = { map: mapScene, lines: linesScene, steps: stepsScene }[state.view]();
+  const scene = new Scene();
+  const write = (text, more) => text && scene.text(20, scene.height + 16, text, more);
+  write($("heading").textContent, { size: 15, bold: true });
+  write(`query ↓ / key → · ${A().text.source} → ${A().text.target}`, { size: 11, fill: ink.soft });
+  if (comparing()) write(`${state.compare === "diff" ? "B − A" : "A, B"} · A: ${caption(A())} · B: ${caption(B())}`, { size: 11, fill: ink.soft });
+  write($("note").textContent, { size: 11, fill: ink.soft });
+  if (state.view === "steps") write(said, { size: 11 });
+  const down = scene.height + 14;
+  scene.width = Math.max(scene.width, body.width + 20) + 20;
+  scene.height = down + body.height + 6;
+  write(A().provenance, { size: 10, fill: ink.soft });
+  scene.height += 14;
+  const root = toSvg(scene, ink.paper);
+  const group = svgNode("g", { transform: `translate(20 ${down})` });
+  group.append(...toSvg(body).childNodes);
+  root.append(group);
+  return new XMLSerializer().serializeToString(root);
+}
+
+const saveSvg = () => save(new Blob([picture()], { type: "image/svg+xml" }), `${slug()}.svg`);
+async function savePng() {
+  const image = new Image();
+  image.src = `data:image/svg+xml;charset=utf-8,${encodeURIComponent(picture())}`;
+  await image.decode();
+  const canvas = el("canvas", { width: image.width * 2, height: image.height * 2 });
+  canvas.getContext("2d").drawImage(image, 0, 0, canvas.width, canvas.height);
+  canvas.toBlob((blob) => save(blob, `${slug()}.png`), "image/png");
+}
+
+// What the view shows, one weight a line; in steps, the row of the step for all heads of both layers.
+function csv() {
+  const quoted = (x) => `"${String(x).replaceAll('"', '""')}"`;
+  const lines = [`# ${A().provenance}`, "record,kind,layer,head,query,key,query_token,key_token,weight"];
+  const add = (name, record, id, map, some) => {
+    const [kind, layer, head] = id.split(".");
+    const [rows, columns] = axes(record, kind, level());
+    for (let i = 0; i < map.n; i++)
+      for (let j = 0; j < map.m && (some === undefined || i === some); j++)
+        lines.push([name, kind, layer, head, i, j, quoted(rows.labels[i]), quoted(columns.labels[j]), number(map.a[i * map.m + j]).replace("−", "-")].join(","));
+  };
+  if (state.view === "map") for (const { record, map } of plots) add(record ? (record === A() ? "A" : "B") : "B-A", record ?? A(), current(), map);
+  const heads = state.view === "lines" ? overlaid() : ["cross", "dec"].flatMap((kind) => A().list[kind].filter((one) => one.layer === Number(state.heads[kind].split(".")[1])).map((one) => one.id));
+  if (state.view !== "map") for (const id of heads) add(shown() === A() ? "A" : "B", shown(), id, matrix(shown(), id, level()), state.view === "steps" ? state.step : undefined);
+  return `${lines.join("\n")}\n`;
+}
+const saveCsv = () => save(new Blob([csv()], { type: "text/csv;charset=utf-8" }), `${slug()}.csv`);
+
+let tabled = false;
+function renderTable() {
+  const box = $("table");
+  box.hidden = !tabled;
+  const diff = comparing() && state.compare === "diff";
+  const record = diff ? null : shown();
+  const map = tabled && mapOf(record);
+  if (!map) return box.replaceChildren();
+  const [rows, tops] = [ROWS, COLUMNS].map((sides) => labelsOf(record, sides[state.kind]));
+  const head = (text, scope) => el("th", { scope }, label(text));
+  return box.replaceChildren(el("table", {},
+    el("caption", { textContent: `${diff ? "B − A, " : ""}${titleOf(current())}: rows are queries, columns are keys` }),
+    el("thead", {}, el("tr", {}, el("td"), ...tops.map((text) => head(text, "col")))),
+    el("tbody", {}, ...rows.map((text, i) => el("tr", {}, head(text, "row"), ...tops.map((_, j) => el("td", { textContent: number(map.a[i * map.m + j]) })))))));
+}

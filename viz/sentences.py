@@ -1,0 +1,148 @@
+"""The records that `seq2seq attention` draws: one for each sentence, or two to compare."""
+
+from __future__ import annotations
+
+import argparse
+import os
+from collections.abc import Callable, Iterator
+from itertools import tee, zip_longest
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from seq2seq.attention_maps import AttentionMaps
+from seq2seq.cli.args import heads_off
+from seq2seq.config import Search
+from seq2seq.data.lines import is_blank, read_lines
+from seq2seq.errors import UserError
+
+if TYPE_CHECKING:
+    from seq2seq.run_folder import LoadedRun
+
+Partner = Callable[[AttentionMaps], AttentionMaps]
+
+
+def records(args: argparse.Namespace) -> Iterator[tuple[AttentionMaps, ...]]:
+    """For each sentence its record, and with --compare the record to set beside it.
+
+    Raises:
+        UserError: while reading, for a sentence or a file that cannot be used.
+    """
+    from seq2seq.analysis.capture import capture_each
+    from seq2seq.decoding.translator import Translator
+    from seq2seq.run_folder import load_run
+
+    run = load_run(args.run, device=args.device, checkpoint=args.checkpoint)
+    translator = Translator(run.model, run.tokenizer, run.config.decode)
+    overrides = {} if args.beam is None else {"beam": args.beam}
+    pairs = _pairs(args.input, args.target_input)
+    if args.text is not None:
+        pairs = iter([(args.text, args.target)])
+    given = args.target is not None or args.target_input is not None
+    left, right = tee(pairs)
+    with heads_off(run.model, args.without_heads) as off:
+        meta = _provenance(args, run, args.checkpoint)
+        if off:
+            meta["notices"] = [f"heads switched off: {', '.join(map(str, off))}"]
+
+        def captured(
+            sources: Iterator[str], targets: Iterator[str] | None
+        ) -> Iterator[AttentionMaps]:
+            return capture_each(
+                run.model,
+                run.tokenizer,
+                sources,
+                targets,
+                translate=lambda texts: translator.translate(texts, **overrides),
+                max_tokens=args.max_tokens,
+                meta=meta,
+            )
+
+        other = _other_run(args) if _is_run(args) else None
+        targets = (target for _, target in right if target is not None) if given else None
+        for maps in captured((source for source, _ in left), targets):
+            if args.compare is None:
+                yield (maps,)
+            elif other is not None:
+                yield maps, other(maps)
+            else:
+                yield maps, *captured(iter([args.compare]), None)
+
+
+def check_comparison(args: argparse.Namespace) -> None:
+    """Refuse a --compare that is neither a run nor goes with one sentence.
+
+    Raises:
+        UserError: says what to do.
+    """
+    if args.compare is None or _is_run(args):
+        return
+    if os.sep in args.compare and " " not in args.compare:
+        raise UserError(f"--compare: there is no run folder {args.compare}.")
+    if is_blank(args.compare):
+        raise UserError("--compare is empty: give another run's folder or another sentence.")
+    if args.text is None:
+        raise UserError(
+            "--compare with a sentence goes with --text; with --input, compare with another run."
+        )
+
+
+def _is_run(args: argparse.Namespace) -> bool:
+    return args.compare is not None and Path(args.compare).is_dir()
+
+
+def _other_run(args: argparse.Namespace) -> Partner:
+    """The same sentence and the same translation, seen by another run's model."""
+    from seq2seq.analysis.capture import capture_each
+    from seq2seq.run_folder import load_run
+
+    run = load_run(args.compare, device=args.device)
+    meta = _provenance(args, run, "best")
+
+    def other(maps: AttentionMaps) -> AttentionMaps:
+        found = capture_each(
+            run.model,
+            run.tokenizer,
+            [maps.text["source"]],
+            [maps.text["target"]],
+            max_tokens=args.max_tokens,
+            meta=meta,
+        )
+        return next(iter(found))
+
+    return other
+
+
+def _pairs(source: str, target: str | None) -> Iterator[tuple[str, str | None]]:
+    """Lines of the input, with their targets if given; blank lines are left out.
+
+    Raises:
+        UserError: while reading, where one file ends before the other.
+    """
+    lines = read_lines(source, "--input")
+    if target is None:
+        yield from ((line, None) for line in lines if not is_blank(line))
+        return
+    both = zip_longest(lines, read_lines(target, "--target-input"))
+    for number, (left, right) in enumerate(both, start=1):
+        if left is None or right is None:
+            shorter = source if left is None else target
+            raise UserError(
+                f"{shorter} ends before line {number}: --input and --target-input need equally "
+                "many lines, and line i of one must translate line i of the other."
+            )
+        if not is_blank(left) or not is_blank(right):
+            yield left, right
+
+
+def _provenance(args: argparse.Namespace, run: LoadedRun, checkpoint: str) -> dict[str, Any]:
+    from seq2seq.run_folder import weights_hash
+
+    decode = run.config.decode
+    beam = args.beam or decode.beam
+    search = "greedy" if beam == 1 else f"beam {beam}"
+    return {
+        "run": run.path.resolve().name,
+        "step": run.step,
+        "weights_hash": weights_hash(run.path, checkpoint),
+        "decode": search if decode.search is Search.beam else "sampled",
+    }
