@@ -36,6 +36,7 @@ MARKERS = {
 OTHER = "D"  # another offset
 TREE = 1.3  # inches
 LABEL = 5.5  # points of names in a plane
+FAR = 0.2  # inches; a name further away from its point is tied to it by a line
 
 
 def head_map(
@@ -116,27 +117,46 @@ def _points(
                   color=_shade(head.layer, last))  # fmt: skip
     reach = axes.get_xlim()[1]
     names = [f"{head.layer}.{head.head}" for head in heads]
-    for name, place in zip(names, place_labels(points / reach * SIDE / 2, names), strict=True):
-        x, y = place * 2 * reach / SIDE
+    scale = Box.around(np.array([-0.75, -1.36]) * SIDE / 3, 1.1 * SIDE / 3, 0.24)
+    spots = place_labels(points / reach * SIDE / 2, names, [scale])
+    write_names(axes, points, spots * 2 * reach / SIDE, names)
+
+
+def write_names(axes: Axes, points: Array, spots: Array, names: Sequence[str]) -> None:
+    """Write the names of points at their spots, with a line where a spot is far away."""
+    width = axes.get_xlim()[1] - axes.get_xlim()[0]
+    height = axes.get_ylim()[1] - axes.get_ylim()[0]
+    for point, spot, name in zip(points, spots, names, strict=True):
+        away = (spot - point) / (width, height) * SIDE  # inches
+        if np.hypot(*away) > FAR:
+            axes.plot(*zip(point, spot, strict=True), "-", color=FAINT, lw=0.4, zorder=1)
+        x, y = spot
         axes.text(x, y, name, size=LABEL, color=INK, ha="center", va="center_baseline")
 
 
-def place_labels(points: Array, names: Sequence[str]) -> Array:
-    """Where names of points go so that they cover neither points nor each other: [N, 2] inches.
+def place_labels(points: Array, names: Sequence[str], kept_free: Sequence[Box] = ()) -> Array:
+    """Where names of points go so that they cover neither points nor each other.
 
-    Each takes the first free place around its point, from near to far; inside the plane.
+    Each takes the first free place around its point, from near to far, inside the plane.
+
+    Args:
+        points: [N, 2] inches from the middle of a plane of SIDE by SIDE.
+        names: of the points.
+        kept_free: where no name may go.
+
+    Returns:
+        [N, 2] inches, the middle of each name.
     """
     families, _ = fonts([])
     height, dot = LABEL / 72 * 1.05, 0.055
     boxes = [Box.around(point, 2 * dot, 2 * dot) for point in points]
-    scale = Box.around(np.array([-0.75, -1.36]) * SIDE / 3, 1.1 * SIDE / 3, 0.24)
-    taken, places = [*boxes, scale], []
+    taken, places = [*boxes, *kept_free], []
     for point, name in zip(points, names, strict=True):
         width = extent([name], LABEL, families) + 0.02
         best = point + np.array([0, dot + height / 2])
-        for radius, turn in itertools.product(np.arange(1, 14), np.arange(8)):
-            angle = np.pi / 2 + turn * np.pi / 4
-            away = np.array([dot + width / 2, dot + height / 2]) * (0.9 + 0.25 * (radius - 1))
+        for radius, turn in itertools.product(np.arange(40), np.arange(16)):
+            angle = np.pi / 2 + turn * np.pi / 8
+            away = np.array([dot + width / 2, dot + height / 2]) * (0.9 + 0.25 * radius)
             spot = point + away * np.array([np.cos(angle), np.sin(angle)])
             box = Box.around(spot, width, height)
             if box.inside(SIDE / 2 - 0.02) and not any(box.meets(other) for other in taken):
@@ -213,7 +233,7 @@ def similarity(found: Distances, facts: Sequence[str] = ()) -> Figure:
     merges = linkage(found.matrix)
     order = leaves(merges, len(found.heads))
     names = [str(found.heads[place]) for place in order]
-    cell = min(max(3.0 / len(names), 0.115), 0.36)
+    cell = min(max(3.0 / len(names), 0.115), max(0.36, 1.7 / len(names)))
     size = cell * len(names)
     font = min(max(cell * 72 / 1.3, 6.0), TEXT_PT)
     with drawing():

@@ -94,7 +94,7 @@ def layers(table: HeadTable, names: Sequence[str] = BY_LAYER) -> Figure:
                     top = max([top, *table.values("uniform_entropy").values()])
                 axes.set_ylim(0, 1.08 * top if top > 0 else 1)
                 if column == 0:
-                    axes.set_ylabel(table.column(name).header, size=TEXT_PT, color=INK)
+                    axes.set_ylabel(table.column(name).title, size=TEXT_PT, color=INK)
                 if row == last:
                     axes.set_xlabel("layer", size=TEXT_PT, color=INK, labelpad=2)
         return page.figure
@@ -174,7 +174,7 @@ def stat_grid(table: HeadTable, name: str, *, most: float | None = None) -> Figu
         grids = [_Grid(values, kind) for kind in kinds]
         places, body = _places(grids, cell, margin, families)
         bar = 0.16
-        page = sheet((body[0], body[1] + 0.5), column.header, [column.meaning], table.facts)
+        page = sheet((body[0], body[1] + 0.5), column.title, [column.meaning], table.facts)
         for grid, (left, top) in zip(grids, places, strict=True):
             page.text(left + margin, top, Line(heading(grid.kind), TEXT_PT, bold=True))
             page.text(left, top + 0.18, Line("head", SMALL_PT, GREY))

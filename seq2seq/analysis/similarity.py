@@ -55,6 +55,16 @@ class Distances:
         """Places of the heads so that heads alike stand side by side (leaves of the tree)."""
         return leaves(linkage(self.matrix), len(self.heads))
 
+    def to_csv(self, facts: Sequence[str] = ()) -> str:
+        """The matrix as CSV, in nats: facts as lines of "# …", then a row for each head."""
+        names = [str(head) for head in self.heads]
+        lines = [f"# {fact}" for fact in facts] + [",".join(["JS [nats]", *names])]
+        lines += [
+            ",".join([name, *(f"{value:.9g}" for value in row)])
+            for name, row in zip(names, self.matrix.tolist(), strict=True)
+        ]
+        return "\n".join([*lines, ""])
+
     def groups(self, below: float = ALIKE) -> dict[HeadId, int]:
         """Group numbers, from 0 in the order of heads; most heads are alone in theirs."""
         return dict(zip(self.heads, cut(linkage(self.matrix), len(self.heads), below), strict=True))

@@ -242,7 +242,8 @@ class _Layer:
         best = int(order[0])
         found: dict[str, Value] = {"offset": best - REACH, "offset_share": float(shares[best])}
         for name, offset in (("previous", -1), ("itself", 0), ("next", 1)):
-            found[name] = float(shares[REACH + offset])
+            if chances[REACH + offset]:  # no row of causal attention sees the next token
+                found[name] = float(shares[REACH + offset])
         return found
 
 

@@ -44,6 +44,11 @@ class Column:
         """The name with its unit, as `entropy [nats]`."""
         return f"{self.name} [{self.unit}]" if self.unit else self.name
 
+    @property
+    def title(self) -> str:
+        """The header as people write, as `loss change [nats/token]`."""
+        return self.header.replace("_", " ", self.name.count("_"))
+
     def show(self, value: Value) -> str:
         """A value as people read it; nothing for None."""
         if value is None:

@@ -7,9 +7,15 @@ import itertools
 import numpy as np
 import pytest
 import torch
-from conftest import SENTENCES
 
-from seq2seq.analysis.ablation import ablate_bleu, ablate_loss, heads_off, holm, sign_test
+from seq2seq.analysis.ablation import (
+    ablate_bleu,
+    ablate_loss,
+    enough_trials,
+    heads_off,
+    holm,
+    sign_test,
+)
 from seq2seq.analysis.intervene import HeadId, all_heads, attentions
 from seq2seq.config import DecodeConfig, ModelConfig
 from seq2seq.decoding.translator import Translator
@@ -17,6 +23,14 @@ from seq2seq.errors import UserError
 from seq2seq.evaluation import evaluate
 from seq2seq.model.transformer import Transformer
 
+SENTENCES = [  # of the words that the tokenizer knows
+    ("the small house is old", "das kleine Haus ist alt"),
+    ("the big house is new", "das große Haus ist neu"),
+    ("a dog sees the house", "ein Hund sieht das Haus"),
+    ("the dog is small and old", "der Hund ist klein und alt"),
+    ("we see a new dog", "wir sehen einen neuen Hund"),
+    ("is the house big", "ist das Haus groß"),
+]
 IDLE = HeadId("cross", 1, 0)
 
 
@@ -61,7 +75,7 @@ def test_change_of_bleu_is_that_of_a_model_without_the_heads_weights(translator)
         texts = [t.text for t in translator.translate([s for s, _ in SENTENCES])]
     pairs = [(s, t) for (s, _), t in zip(SENTENCES, [*texts[:-2], "das Haus", "ein"], strict=True)]
     references = [t for _, t in pairs]
-    table = ablate_bleu(translator, pairs, target_lang="de", resamples=40)
+    table = ablate_bleu(translator, pairs, target_lang="de", trials=40)
     idle = table.rows[IDLE]
     assert (idle["bleu_change"], idle["bleu_p"], idle["bleu_p_holm"]) == (0.0, 1.0, 1.0)
     assert (idle["bleu_low"], idle["bleu_high"]) == (0.0, 0.0)
@@ -110,6 +124,17 @@ def test_the_chance_of_a_sum_by_random_signs(values):
 
 def test_no_difference_at_all_is_certain_to_be_chance():
     assert sign_test(np.zeros(10), 100, 1) == 1.0
+
+
+def test_enough_trials_for_holm_to_find_one_head_of_many():
+    for heads in (1, 24, 144, 600):
+        smallest = 1 / (enough_trials(heads) + 1)
+        assert (
+            holm({HeadId("enc", 0, i): smallest if i == 0 else 1.0 for i in range(heads)})[
+                HeadId("enc", 0, 0)
+            ]
+            < 0.05
+        )
 
 
 def test_holm_by_hand():

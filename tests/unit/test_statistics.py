@@ -113,6 +113,7 @@ class TestNumbers:
         if n > 2:
             assert (row["offset"], row["offset_share"]) == (-1, 1)
         assert row["itself"] == pytest.approx(1 / n)
+        assert ("next" in row) == (kind == "enc")
         assert row.get("next", 0) == 0
 
     def test_next_is_not_previous(self):

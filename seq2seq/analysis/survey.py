@@ -1,0 +1,126 @@
+"""What can be said of all heads of a model without switching any off: one pass over a corpus."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import tee
+
+from seq2seq.analysis import similarity
+from seq2seq.analysis.capture import capture_each
+from seq2seq.analysis.importance import importance
+from seq2seq.analysis.roles import Thresholds, with_roles
+from seq2seq.analysis.similarity import Distances, Similarity
+from seq2seq.analysis.statistics import HeadStatistics
+from seq2seq.analysis.tables import HeadTable
+from seq2seq.data.lines import is_blank
+from seq2seq.data.tokenizer import CONTROL, Tokenizer
+from seq2seq.decoding.lines import Progress, encode_lines, report
+from seq2seq.errors import UserError
+from seq2seq.model.transformer import Transformer
+
+Pair = tuple[str, str]
+
+
+@dataclass(frozen=True)
+class Options:
+    """How to survey.
+
+    Attributes:
+        special_rows: also count the rows of control tokens.
+        ranks: source piece → how many are more common, for the role of rare tokens; None: by their
+            place in the tokenizer's vocabulary.
+        thresholds: of the roles.
+        alike: nats; heads of one group differ on average by less.
+    """
+
+    special_rows: bool = False
+    ranks: Mapping[str, int] | None = None
+    thresholds: Thresholds = field(default_factory=Thresholds)
+    alike: float = similarity.ALIKE
+
+
+@dataclass(frozen=True)
+class Survey:
+    """What was found: a row for each head, and the divergences by kind."""
+
+    table: HeadTable
+    distances: dict[str, Distances]
+
+
+def survey(
+    model: Transformer,
+    tokenizer: Tokenizer,
+    pairs: Sequence[Pair],
+    options: Options | None = None,
+    *,
+    progress: Progress | None = None,
+) -> Survey:
+    """Statistics, roles, divergence and gradient importance of every head.
+
+    The maps of one sentence are forgotten before the next ones are made.
+
+    Args:
+        model: a Transformer; left as it was.
+        tokenizer: the model's.
+        pairs: sentences and their translations, along which the model is led.
+        options: choices other than the usual ones.
+        progress: told how many pairs are captured.
+
+    Raises:
+        UserError: no pairs, or one that is too long for the model.
+    """
+    if not pairs:
+        raise UserError("There is no sentence pair to survey heads on.")
+    options = options or Options()
+    ranks = piece_ranks(tokenizer) if options.ranks is None else options.ranks
+    statistics = HeadStatistics(special_rows=options.special_rows, ranks=ranks)
+    compared = Similarity()
+    sources, targets = tee(pairs)
+    records = capture_each(model, tokenizer, (s for s, _ in sources), (t for _, t in targets))
+    for done, maps in enumerate(records, start=1):
+        statistics.add(maps)
+        compared.add(maps)
+        report(progress, done, len(pairs))
+    distances = compared.distances()
+    table = with_roles(statistics.table(), options.thresholds).joined(
+        similarity.table(distances, options.alike), importance(model, tokenizer, pairs)
+    )
+    return Survey(table, distances)
+
+
+def piece_ranks(tokenizer: Tokenizer) -> dict[str, int]:
+    """Source piece → its place in the vocabulary, where common pieces come first.
+
+    A unigram vocabulary is in order of probability, a BPE vocabulary in order of merges.
+    """
+    ids = [number for number in range(tokenizer.source_vocab) if number not in CONTROL]
+    return {piece: rank for rank, piece in enumerate(tokenizer.source_pieces(ids))}
+
+
+def usable(tokenizer: Tokenizer, pairs: Sequence[Pair], most: int) -> tuple[list[Pair], list[str]]:
+    """The pairs with text on both sides and at most `most` tokens, and what was left out, in words.
+
+    Raises:
+        UserError: none is left.
+    """
+    filled = [pair for pair in pairs if not any(map(is_blank, pair))]
+    kept = list(_short(tokenizer, filled, most))
+    counts = (
+        (len(pairs) - len(filled), "with a blank side"),
+        (len(filled) - len(kept), f"longer than {most} tokens"),
+    )
+    if not kept:
+        raise UserError(
+            f"None of the {len(pairs)} sentence pairs has text on both sides and at most {most} "
+            "tokens."
+        )
+    return kept, [f"{count} pairs {what} left out" for count, what in counts if count]
+
+
+def _short(tokenizer: Tokenizer, pairs: Sequence[Pair], most: int) -> Iterator[Pair]:
+    sources = encode_lines(tokenizer.encode_source, [source for source, _ in pairs])
+    targets = encode_lines(tokenizer.encode_target, [target for _, target in pairs])
+    for pair, source, target in zip(pairs, sources, targets, strict=True):
+        if max(len(source), len(target)) < most:  # and the end of sentence
+            yield pair

@@ -1,0 +1,250 @@
+"""`seq2seq heads`, from run folder to report."""
+
+from __future__ import annotations
+
+import csv
+import re
+from html.parser import HTMLParser
+
+import pytest
+from attention_samples import SENTENCES, make_run
+
+from seq2seq.analysis.intervene import all_heads
+from seq2seq.analysis.survey import piece_ranks, survey, usable
+from seq2seq.analysis.tables import read_table
+from seq2seq.cli.main import main
+from seq2seq.errors import UserError
+from seq2seq.run_folder import load_run
+
+FILES = {"heads.html", "heads.csv", "heads.md", "similarity_enc.csv", "similarity_dec.csv",
+         "similarity_cross.csv"}  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory):
+    """A run folder (encoder 2 × 4 heads, decoder 3 × 2) and parallel text with a blank line."""
+    folder = tmp_path_factory.mktemp("heads")
+    make_run(folder / "run")
+    pairs = [*SENTENCES, ("", "nichts"), (" ".join(["the"] * 90), "die")]
+    (folder / "a.en").write_text("".join(f"{s}\n" for s, _ in pairs), encoding="utf-8")
+    (folder / "a.de").write_text("".join(f"{t}\n" for _, t in pairs), encoding="utf-8")
+    return folder
+
+
+@pytest.fixture
+def command(place, monkeypatch, capsys):
+    """Run the command in the place, on its text; returns status, stdout and stderr."""
+    monkeypatch.chdir(place)
+    text = ["--run", "run", "--device", "cpu", "--source", "a.en", "--reference", "a.de"]
+
+    def run(*arguments):
+        status = main(["heads", *text, "--max-tokens", "80", *map(str, arguments)])
+        captured = capsys.readouterr()
+        return status, captured.out, captured.err
+
+    return run
+
+
+@pytest.fixture(scope="module")
+def whole(place):
+    """One report with everything in it."""
+    arguments = ["--run", place / "run", "--source", place / "a.en", "--reference", place / "a.de"]
+    more = ["--max-tokens", "80", "--ablate", "loss,bleu", "--trials", "20", "--beam", "1"]
+    status = main(["heads", *map(str, arguments), *more, "--out", str(place / "whole"),
+                   "--format", "png", "--device", "cpu"])  # fmt: skip
+    assert status == 0
+    return place / "whole"
+
+
+def test_the_files_of_a_report(whole):
+    names = {path.name for path in whole.iterdir()}
+    assert names >= FILES
+    pictures = {"importance", "loss_change", "bleu_change", "layers", "map", "similarity_enc"}
+    assert {f"heads_{name}.png" for name in pictures} <= names
+    assert (whole / "heads_map.png").read_bytes()[:4] == b"\x89PNG"
+
+
+def test_the_table_has_a_row_for_each_head_and_says_where_it_comes_from(whole, place):
+    text = (whole / "heads.csv").read_text(encoding="utf-8")
+    table = read_table(text, "heads.csv")
+    run = load_run(place / "run", device="cpu")
+    assert table.heads == all_heads(run.model)
+    facts = "\n".join(table.facts)
+    assert re.search(r"run run · checkpoint step 7 · weights [0-9a-f]{12}", facts)
+    assert "3 sentence pairs of a.en, targets given" in facts
+    assert "1 pairs with a blank side left out" in facts
+    assert "1 pairs longer than 80 tokens left out" in facts
+    assert "loss of the whole model" in facts
+    assert "BLEU of the whole model" in facts
+    assert "tok:13a" in facts
+    for name in ("entropy", "importance", "nearest_js", "loss_change", "loss_p_holm", "bleu_p"):
+        assert set(table.values(name)) == set(table.heads)
+    assert text.split("\n")[0].startswith("# run run")
+    assert (whole / "heads.md").read_text(encoding="utf-8").startswith("run run · checkpoint")
+
+
+def test_the_matrix_of_divergences(whole):
+    lines = (whole / "similarity_dec.csv").read_text(encoding="utf-8").split("\n")
+    assert lines[0].startswith("# run run")
+    rows = list(csv.reader(line for line in lines if line and line[0] != "#"))
+    assert rows[0] == [
+        "JS [nats]",
+        "dec.0.0",
+        "dec.0.1",
+        "dec.1.0",
+        "dec.1.1",
+        "dec.2.0",
+        "dec.2.1",
+    ]
+    assert [row[0] for row in rows[1:]] == rows[0][1:]
+    values = [[float(cell) for cell in row[1:]] for row in rows[1:]]
+    assert all(values[i][j] == values[j][i] for i in range(6) for j in range(6))
+    assert [values[i][i] for i in range(6)] == [0.0] * 6
+
+
+class Page(HTMLParser):
+    """What a page refers to, and its cells."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.links: list[str] = []
+        self.tags: list[str] = []
+        self.alts: list[str] = []
+        self.feed(text)
+
+    def handle_starttag(self, tag, attrs):
+        self.tags.append(tag)
+        found = dict(attrs)
+        self.links += [found[name] for name in ("src", "href") if name in found]
+        if tag == "img":
+            self.alts.append(found["alt"])
+
+
+def test_the_page_needs_nothing_else(whole, place):
+    text = (whole / "heads.html").read_text(encoding="utf-8")
+    page = Page(text)
+    assert page.tags.count("img") >= 10
+    assert all(link.startswith("data:image/svg+xml;base64,") for link in page.links)
+    assert "://" not in re.sub(r'base64,[^"]*', "", text)
+    assert all(page.alts)
+    assert "<<" not in text.split("<script>")[0]
+    assert "default-src &#x27;none&#x27;" in text or "default-src 'none'" in text
+    assert len(text) < 4e6
+    run = load_run(place / "run", device="cpu")
+    for head in all_heads(run.model):
+        assert f'<th scope="row">{head}</th>' in text
+
+
+def test_hostile_names_stay_text(place):
+    from head_tables import make_distances, make_table
+
+    from viz.report_files import files
+
+    table = make_table()
+    table = type(table)(table.columns, table.rows, ["<script>alert(1)</script> & <<rows>> $x$"])
+    page = files(table, make_distances(), title="<img src=x onerror=alert(1)>")["heads.html"]
+    text = page.decode("utf-8")
+    assert "<script>alert" not in text
+    assert "&lt;script&gt;alert(1)&lt;/script&gt; &amp; &lt;&lt;rows&gt;&gt;" in text
+    assert "<img src=x" not in text
+
+
+def test_the_same_command_changes_nothing_and_another_takes_another_folder(command, place):
+    ask = ("--out", "twice")
+    status, out, _ = command(*ask)
+    assert status == 0
+    assert "twice/heads.html" in out
+    before = {path: path.stat().st_mtime_ns for path in (place / "twice").iterdir()}
+    assert {path.name for path in before} == FILES
+    assert command(*ask)[1] == out
+    assert {path: path.stat().st_mtime_ns for path in (place / "twice").iterdir()} == before
+    _, out, _ = command(*ask, "--special-rows")
+    assert "twice-2/heads.html" in out
+    assert {path: path.stat().st_mtime_ns for path in (place / "twice").iterdir()} == before
+    first, second = ((place / n / "heads.csv").read_text("utf-8") for n in ("twice", "twice-2"))
+    assert "rows of words" in first
+    assert "all rows" in second
+    a, b = (read_table(text, "x").values("rows") for text in (first, second))
+    assert all(b[head] == a[head] + 3 for head in a)  # one </s> or <s> for each of 3 sentences
+
+
+def test_other_tables_stand_beside(command, place):
+    (place / "trace.csv").write_text(
+        "# traced\nkind,layer,head,effect [share]\nenc,1,2,0.75\n", "utf-8"
+    )
+    status, _, _ = command("--join", "trace.csv", "--out", "joined", "--format", "svg")
+    assert status == 0
+    table = read_table((place / "joined" / "heads.csv").read_text(encoding="utf-8"), "x")
+    assert {str(h): v for h, v in table.values("effect").items()} == {"enc.1.2": 0.75}
+    assert "traced" in table.facts
+    assert (place / "joined" / "heads_effect.svg").exists()
+    text = (place / "joined" / "heads.html").read_text(encoding="utf-8")
+    assert 'data-name="effect"' in text
+    assert '<td data-v="0.75">0.750</td>' in text
+
+
+def test_heads_can_be_surveyed_with_others_off(command, place):
+    command("--out", "on")
+    status, _, _ = command("--out", "off", "--without-heads", "enc.0.1,cross.2.0")
+    assert status == 0
+    on, off = (read_table((place / n / "heads.csv").read_text("utf-8"), n) for n in ("on", "off"))
+    assert "without cross.2.0" in off.facts
+    for name in ("enc.0.0", "enc.0.1"):  # what comes before the gap looks as before
+        head = next(h for h in on.heads if str(h) == name)
+        assert off.rows[head]["entropy"] == pytest.approx(on.rows[head]["entropy"])
+    later = [h for h in on.heads if h.place == ("enc", 1)]
+    assert any(abs(off.rows[h]["entropy"] - on.rows[h]["entropy"]) > 1e-4 for h in later)
+    head = next(h for h in on.heads if str(h) == "enc.0.1")
+    assert (off.rows[head]["importance"], on.rows[head]["importance"] > 0) == (0, True)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--ablate", "chrf"], "chrf is none of loss, bleu"),
+        (["--format", "gif"], "gif is none of png, svg, pdf"),
+        (["--limit", "0"], "'0' is no number of at least 1"),
+        (["--join", "missing.csv"], "--join: missing.csv cannot be read"),
+        (["--all-but-one"], "give --ablate loss, too"),
+        (["--max-tokens", "1"], "None of the 5 sentence pairs has text on both sides"),
+        (["--without-heads", "enc.9.9"], "The model has no head enc.9.9"),
+        (["--reference", "a.de"], "needs one --reference FILE"),
+    ],
+)
+def test_what_cannot_be_is_one_sentence(command, arguments, message):
+    status, out, err = command(*arguments)
+    assert (status, out) == (2, "")
+    assert err.startswith("error: ")
+    assert message in err
+
+
+def test_the_rarest_pieces_are_the_last_of_the_vocabulary(place):
+    tokenizer = load_run(place / "run", device="cpu").tokenizer
+    ranks = piece_ranks(tokenizer)
+    assert len(ranks) == tokenizer.source_vocab - 4
+    assert sorted(ranks.values()) == list(range(len(ranks)))
+    assert "</s>" not in ranks
+
+
+def test_pairs_that_can_be_used(place):
+    tokenizer = load_run(place / "run", device="cpu").tokenizer
+    pairs = [("the", "die"), (" ", "die"), ("the " * 30, "die")]
+    assert usable(tokenizer, pairs, 20) == (
+        pairs[:1], ["1 pairs with a blank side left out", "1 pairs longer than 20 tokens left out"]
+    )  # fmt: skip
+    with pytest.raises(UserError, match="None of the 2"):
+        usable(tokenizer, pairs[1:], 20)
+
+
+def test_a_survey_leaves_the_model_as_it_was_and_tells_progress(place):
+    run = load_run(place / "run", device="cpu")
+    run.model.train()
+    told = []
+    found = survey(run.model, run.tokenizer, SENTENCES, progress=lambda *n: told.append(n))
+    assert told == [(1, 3), (2, 3), (3, 3)]
+    assert run.model.training
+    assert found.table.heads == all_heads(run.model)
+    again = survey(run.model, run.tokenizer, SENTENCES)
+    assert again.table.rows == found.table.rows
+    with pytest.raises(UserError, match="no sentence pair"):
+        survey(run.model, run.tokenizer, [])

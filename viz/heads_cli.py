@@ -1,0 +1,230 @@
+"""`seq2seq heads`: one report on what every attention head looks at and how much depends on it."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from seq2seq.analysis.findings import findings
+from seq2seq.analysis.roles import Thresholds
+from seq2seq.analysis.similarity import Distances
+from seq2seq.analysis.tables import HeadTable, read_table
+from seq2seq.cli.args import (
+    Parser,
+    add_heads_option,
+    add_model_options,
+    add_search_options,
+    heads_off,
+    progress_bar,
+    show_warnings,
+)
+from seq2seq.cli.evaluate import EvaluateConfig, TestSet, configure, test_set
+from seq2seq.errors import UserError
+from viz.report_files import files, place
+from viz.style import FORMATS
+
+if TYPE_CHECKING:
+    from seq2seq.decoding.translator import Translator
+    from seq2seq.run_folder import LoadedRun
+
+LIMIT, MAX_TOKENS = 500, 150
+METRICS = ("loss", "bleu")
+
+DESCRIPTION = """\
+Leads a trained model along sentence pairs and says of every attention head what it looks at
+(entropy, confidence, distance, offsets, roles), which others it resembles (Jensen-Shannon
+divergence, groups), and how much the loss listens to it (gradient importance). With --ablate, each
+head is also switched off in turn, and the change of loss or BLEU is tested for significance.
+Writes, into a folder,
+
+  heads.html                what stands out, the table, and the pictures; needs no network
+  heads.csv, heads.md       a row for each head; first lines say where the numbers come from
+  similarity_KIND.csv       the divergence of every pair of heads
+  heads_NAME.png            the pictures, for --format png (svg, pdf)
+
+An earlier report is never written over: another one goes to heads-2 and so on; the same command
+again finds its files there and changes nothing."""
+
+EXAMPLES = """
+seq2seq heads --run runs/demo
+seq2seq heads --run runs/demo --ablate loss,bleu --limit 200 --beam 1
+seq2seq heads --run runs/demo --source news.en --reference news.de --format pdf
+seq2seq heads --run runs/demo --join runs/demo/trace/heads.csv
+"""
+
+
+def heads(argv: list[str]) -> int:
+    """Run `seq2seq heads`; prints what stands out and where the files lie."""
+    args = parser().parse(argv)
+    show_warnings()
+    joined = [_read(path) for path in args.join]
+    _check(args)
+    config = configure(args)
+    test = test_set(args, config.data)
+    table, distances = _measure(args, config, test)
+    for other in joined:
+        table = table.joined(other)
+    content = files(
+        table,
+        distances,
+        title=f"Heads of {Path(args.run).resolve().name}",
+        formats=args.format,
+        also=[column.name for other in joined for column in other.columns],
+    )
+    folder = place(Path(args.out or Path(args.run) / "heads"), content)
+    print(*findings(table), sep="\n")
+    print(*(f"  {folder / name}" for name in content if not name.startswith("heads_")), sep="\n")
+    return 0
+
+
+def parser() -> Parser:
+    """The options of `seq2seq heads`."""
+    result = Parser("heads", DESCRIPTION, EXAMPLES, schema=EvaluateConfig, groups=("decode",))
+    add_model_options(result)
+    add_heads_option(result)
+    data = result.add_argument_group("sentence pairs")
+    add = data.add_argument
+    add("--split", default="dev", help="of the run's corpus (%(default)s)")
+    add("--source", metavar="FILE", help="or your own sentences")
+    add("--reference", action="append", metavar="FILE", help="and their translations")
+    add("--limit", type=_positive, default=LIMIT, metavar="N", help="the first N pairs (500)")
+    add(
+        "--max-tokens",
+        type=_positive,
+        default=MAX_TOKENS,
+        metavar="N",
+        help="leave longer pairs out (150)",
+    )
+    what = result.add_argument_group("what is measured")
+    add = what.add_argument
+    add("--ablate", type=_metrics, default=(), metavar="M,M", help="switch heads off: loss,bleu")
+    add(
+        "--all-but-one",
+        action="store_true",
+        help="ablate all other heads of a layer instead of the head itself",
+    )
+    add(
+        "--trials",
+        type=_positive,
+        metavar="N",
+        help="of significance tests (1000, or 50 times the number of heads)",
+    )
+    add("--special-rows", action="store_true", help="also count rows of <s> and </s> in the means")
+    for name, value in vars(Thresholds()).items():
+        text = f"least evidence for the role ({value:g})"
+        add(f"--role-{name}", type=float, default=value, metavar="X", help=text)
+    add("--target-lang", metavar="CODE", help="decides how BLEU splits words")
+    out = result.add_argument_group("output")
+    out.add_argument("--out", metavar="DIR", help="folder of the report (RUN/heads)")
+    out.add_argument(
+        "--format", type=_formats, default=(), metavar="F,F", help="pictures as files: png,svg,pdf"
+    )
+    out.add_argument(
+        "--join",
+        action="append",
+        default=[],
+        metavar="CSV",
+        help="set the columns of another table of heads beside these; repeatable",
+    )
+    add_search_options(result)
+    return result
+
+
+def _positive(text: str) -> int:
+    if not text.isdecimal() or int(text) < 1:
+        raise argparse.ArgumentTypeError(f"{text!r} is no number of at least 1")
+    return int(text)
+
+
+def _metrics(text: str) -> tuple[str, ...]:
+    return () if text == "none" else _some(text, METRICS)
+
+
+def _formats(text: str) -> tuple[str, ...]:
+    return _some(text, FORMATS)
+
+
+def _some(text: str, choices: tuple[str, ...]) -> tuple[str, ...]:
+    names = dict.fromkeys(text.replace(",", " ").split())
+    wrong = ", ".join(name for name in names if name not in choices) or "nothing"
+    if not names or not set(names) <= set(choices):
+        raise argparse.ArgumentTypeError(f"{wrong} is none of {', '.join(choices)}")
+    return tuple(names)
+
+
+def _check(args: argparse.Namespace) -> None:
+    if bool(args.source) != bool(args.reference) or len(args.reference or [0]) > 1:
+        raise UserError("--source FILE needs one --reference FILE: its translation, line by line.")
+    if args.all_but_one and not args.ablate:
+        raise UserError("--all-but-one says what --ablate switches off: give --ablate loss, too.")
+
+
+def _read(path: str) -> HeadTable:
+    try:
+        return read_table(Path(path).read_text(encoding="utf-8"), path)
+    except (OSError, UnicodeDecodeError) as error:
+        raise UserError(f"--join: {path} cannot be read ({error}).") from None
+
+
+def _measure(
+    args: argparse.Namespace, config: EvaluateConfig, test: TestSet
+) -> tuple[HeadTable, dict[str, Distances]]:
+    from seq2seq.analysis.survey import Options, survey, usable
+    from seq2seq.decoding.translator import Translator
+    from seq2seq.evaluation import check_counts
+    from seq2seq.run_folder import load_run
+
+    sources = (test.sources or [])[: args.limit]
+    references = test.references[0]
+    if args.source:
+        check_counts(test.sources or [], test.references)
+    run = load_run(args.run, device=args.device, checkpoint=args.checkpoint)
+    most = min(args.max_tokens, run.model.position_limit or args.max_tokens)
+    pairs, left_out = usable(run.tokenizer, list(zip(sources, references, strict=False)), most)
+    limits = Thresholds(**{name: getattr(args, f"role_{name}") for name in vars(Thresholds())})
+    options = Options(special_rows=args.special_rows, thresholds=limits)
+    with heads_off(run.model, args.without_heads) as off:
+        with progress_bar("looking") as show:
+            found = survey(run.model, run.tokenizer, pairs, options, progress=show)
+        translator = Translator(run.model, run.tokenizer, config.decode)
+        ablations = list(_ablations(args, translator, pairs, test.target_lang))
+    facts = _facts(args, run, test, len(pairs), [*left_out, *(f"without {head}" for head in off)])
+    table = HeadTable(found.table.columns, found.table.rows, facts)
+    return table.joined(*ablations), found.distances
+
+
+def _ablations(
+    args: argparse.Namespace, translator: Translator, pairs: list[tuple[str, str]], lang: str
+) -> Iterator[HeadTable]:
+    from seq2seq.analysis.ablation import ALL_BUT_ONE, EACH, ablate_bleu, ablate_loss
+
+    mode = ALL_BUT_ONE if args.all_but_one else EACH
+    if "loss" in args.ablate:
+        with progress_bar("heads off, loss") as show:
+            yield ablate_loss(translator, pairs, mode=mode, trials=args.trials, progress=show)
+    if "bleu" in args.ablate:
+        with progress_bar("heads off, BLEU") as show:
+            yield ablate_bleu(
+                translator, pairs, target_lang=lang, mode=mode, trials=args.trials, progress=show
+            )
+
+
+def _facts(
+    args: argparse.Namespace, run: LoadedRun, test: TestSet, count: int, more: list[str]
+) -> list[str]:
+    import torch
+
+    from seq2seq.run_folder import weights_hash
+    from seq2seq.version import __version__
+
+    rows = "all rows" if args.special_rows else "rows of words (not of <s>, </s>)"
+    return [
+        f"run {run.path.resolve().name} · checkpoint step {run.step} · "
+        f"weights {weights_hash(run.path, args.checkpoint)}",
+        f"{count} sentence pairs of {test.name}"
+        f"{' (synthetic)' if test.synthetic else ''}, targets given · pieces · {rows}",
+        *more,
+        f"seq2seq {__version__} · torch {torch.__version__}",
+    ]
