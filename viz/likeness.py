@@ -21,7 +21,7 @@ from seq2seq.errors import UserError
 from viz.labels import extent, fonts
 from viz.sheet import Line, Sheet
 from viz.style import FAINT, GREY, INK, SMALL_PT, TEXT_PT, drawing
-from viz.summary import colour_bar, heading, plain_axes, sheet
+from viz.summary import colour_bar, heading, plain_axes, sheet, write_numbers
 
 SIDE = 3.0  # inches of a plane
 MARKERS = {
@@ -35,6 +35,7 @@ MARKERS = {
 }
 OTHER = "D"  # another offset
 TREE = 1.3  # inches
+NUMBERS_UP_TO = 12  # heads; more leave no room for digits
 LABEL = 5.5  # points of names in a plane
 FAR = 0.2  # inches; a name further away from its point is tied to it by a line
 
@@ -195,7 +196,7 @@ class Box:
 def _legend(page: Sheet, shown: Sequence[str], last: int, width: float) -> None:
     """Markers of roles and colours of layers, under the planes."""
     roles = [
-        Line2D([], [], marker=MARKERS.get(name, OTHER), ls="", ms=5, color=GREY, mec=INK, mew=0.4,
+        Line2D([], [], marker=MARKERS.get(name, OTHER), ls="", ms=5, mfc="white", mec=INK, mew=0.6,
                label="no role" if name == NONE else name)
         for name in shown
     ]  # fmt: skip
@@ -248,7 +249,10 @@ def similarity(found: Distances, facts: Sequence[str] = ()) -> Figure:
         axes = page.axes(margin, margin, size, size)
         axes.set_label("matrix")
         norm, colours = Normalize(0, MOST), matplotlib.colormaps["cividis_r"]
-        axes.imshow(found.matrix[np.ix_(order, order)], cmap=colours, norm=norm, aspect="auto")
+        shown = found.matrix[np.ix_(order, order)]
+        axes.imshow(shown, cmap=colours, norm=norm, aspect="auto")
+        if len(names) <= NUMBERS_UP_TO:
+            write_numbers(axes, shown, norm, colours, "{:.2f}".format)
         axes.xaxis.tick_top()
         axes.set_xticks(range(len(names)), names, size=font, rotation=90)
         axes.set_yticks(range(len(names)), names, size=font)

@@ -18,7 +18,7 @@ from matplotlib.ticker import MaxNLocator
 
 from seq2seq.analysis.head_id import HeadId
 from seq2seq.analysis.tables import HeadTable
-from seq2seq.attention_maps import KIND_NAMES, KINDS
+from seq2seq.attention_maps import KIND_NAMES, KINDS, Array
 from seq2seq.errors import UserError
 from viz.heatmap import luminance
 from viz.labels import extent, fonts
@@ -229,9 +229,20 @@ def _paint(axes: Axes, grid: _Grid, scale: _Scale, show: Callable[[float], str])
     axes.set_yticks([])
     for spine in axes.spines.values():
         spine.set_color(FAINT)
-    for (row, column), value in np.ndenumerate(grid.numbers):
+    write_numbers(axes, grid.numbers, scale.norm, scale.colours, show)
+
+
+def write_numbers(
+    axes: Axes,
+    numbers: Array,
+    norm: Normalize,
+    colours: Colormap,
+    show: Callable[[float], str],
+) -> None:
+    """Write the numbers of a matrix into its cells, black or white, whichever is easier to read."""
+    for (row, column), value in np.ndenumerate(numbers):
         if np.isfinite(value):
-            dark = luminance(scale.colours(scale.norm(float(value)))[:3]) <= 0.18
+            dark = luminance(colours(norm(float(value)))[:3]) <= 0.18
             ink = "white" if dark else "black"
             text = show(float(value))
             axes.text(column, row, text, ha="center", va="center", size=SMALL_PT, color=ink)

@@ -10,7 +10,7 @@ the head's content decides (interchange).
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from itertools import islice
 
 import numpy as np
@@ -73,6 +73,25 @@ def sentence_losses(model: Transformer, batch: Batch) -> Tensor:
     return losses.sum(1) / (batch.target_out != PAD).sum(1)
 
 
+def forced_batches(
+    tokenizer: Tokenizer, pairs: Iterable[tuple[str, str]], batch_tokens: int = BATCH_TOKENS
+) -> Iterator[Batch]:
+    """Batches of given translations, in no particular order; pairs are read as they are needed.
+
+    Args:
+        tokenizer: the model's.
+        pairs: sentences and their translations.
+        batch_tokens: positions of a side in one batch.
+    """
+    stream = iter(pairs)
+    while chunk := list(islice(stream, CHUNK)):
+        sources = encode_lines(tokenizer.encode_source, [source for source, _ in chunk])
+        targets = encode_lines(tokenizer.encode_target, [target for _, target in chunk])
+        lengths = [max(len(s), len(t)) + 1 for s, t in zip(sources, targets, strict=True)]
+        for members in plan_batches(lengths, batch_tokens):
+            yield make_batch([sources[i] for i in members], [targets[i] for i in members])
+
+
 def importance(
     model: Transformer,
     tokenizer: Tokenizer,
@@ -95,17 +114,12 @@ def importance(
     """
     device = next(model.parameters()).device
     sums = {place: np.zeros(a.n_heads) for place, a in attentions(model).items()}
-    done, stream = 0, iter(pairs)
-    while chunk := list(islice(stream, CHUNK)):
-        sources = encode_lines(tokenizer.encode_source, [source for source, _ in chunk])
-        targets = encode_lines(tokenizer.encode_target, [target for _, target in chunk])
-        lengths = [max(len(s), len(t)) + 1 for s, t in zip(sources, targets, strict=True)]
-        for members in plan_batches(lengths, batch_tokens):
-            batch = make_batch([sources[i] for i in members], [targets[i] for i in members])
-            for place, gradient in gate_gradients(model, batch.to(device)).items():
-                sums[place] += gradient.abs().sum(0, dtype=torch.float64).cpu().numpy()
-            done += len(members)
-            report(progress, done, done)
+    done = 0
+    for batch in forced_batches(tokenizer, pairs, batch_tokens):
+        for place, gradient in gate_gradients(model, batch.to(device)).items():
+            sums[place] += gradient.abs().sum(0, dtype=torch.float64).cpu().numpy()
+        done += len(batch.source)
+        report(progress, done, done)
     if not done:
         raise UserError("Head importance needs at least one sentence pair.")
     rows: dict[HeadId, dict[str, Value]] = {}
