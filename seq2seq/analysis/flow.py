@@ -1,0 +1,155 @@
+"""What attention weights leave out: how long the vectors are that they weigh, and earlier layers.
+
+Norms (Kobayashi et al. 2020): what key j adds to the output at query i is Σ_h α_ij f_h(x_j) with
+f_h(x) = (x W_V + b_V) W_O[h]; a large weight on a short vector adds little. Rollout (Abnar and
+Zuidema 2020): the weights of all layers multiplied, with the residual connection as weight on
+oneself, say how much of each input token may have reached a position.
+
+Letters: B sentences, H heads, Tq queries, Tk keys, D the model's width, Dv a head's.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from seq2seq.analysis.capture import undisturbed
+from seq2seq.analysis.head_id import Place
+from seq2seq.analysis.intervene import attentions
+from seq2seq.attention_maps import KIND_NAMES, Array, AttentionMaps
+from seq2seq.errors import UserError
+from seq2seq.model.attention import MultiHeadAttention
+from seq2seq.model.transformer import Transformer
+
+
+@dataclass(frozen=True)
+class Contributions:
+    """One attention over a batch: its weights, the vectors they weigh, and its output.
+
+    Attributes:
+        weights: α, [B, H, Tq, Tk].
+        vectors: f_h(x_j), [B, H, Tk, D].
+        bias: b_O, [D], which belongs to no key.
+        output: of the module, [B, Tq, D].
+    """
+
+    weights: Tensor
+    vectors: Tensor
+    bias: Tensor
+    output: Tensor
+
+    def rebuilt(self) -> Tensor:
+        """Σ_j Σ_h α_ij f_h(x_j) + b_O, [B, Tq, D]: equals `output` to rounding."""
+        return (self.weights @ self.vectors).sum(1) + self.bias
+
+    def by_head(self) -> Tensor:
+        """‖α_ij f_h(x_j)‖ = α_ij ‖f_h(x_j)‖, [B, H, Tq, Tk]."""
+        return self.weights * self.vectors.norm(dim=-1)[:, :, None, :]
+
+    def of_layer(self) -> Tensor:
+        """‖Σ_h α_ij f_h(x_j)‖, [B, Tq, Tk]; heads that pull in opposite directions cancel.
+
+        From the inner products of the heads' vectors, so that nothing of size Tq × Tk × D is made.
+        """
+        products = torch.einsum("bhkd,bgkd->bkhg", self.vectors, self.vectors)
+        squares = torch.einsum("bhqk,bkhg,bgqk->bqk", self.weights, products, self.weights)
+        return squares.clamp_min(0).sqrt()  # rounding may leave −0.0…01
+
+
+def contribution(
+    attention: MultiHeadAttention, weights: Tensor, value: Tensor, output: Tensor
+) -> Contributions:
+    """Split what an attention put out by heads and keys.
+
+    Args:
+        attention: the module, for W_O and b_O.
+        weights: α, [B, H, Tq, Tk].
+        value: x W_V + b_V of every head, [B, H, Tk, Dv].
+        output: of the module, [B, Tq, D].
+    """
+    w_o = attention.w_o.weight  # [D, H·Dv]
+    heads = w_o.T.reshape(value.shape[1], value.shape[-1], w_o.shape[0])  # [H, Dv, D]
+    return Contributions(weights, value @ heads, attention.w_o.bias, output)
+
+
+def contributions(
+    model: Transformer, source: Tensor, target_in: Tensor
+) -> dict[Place, Contributions]:
+    """What every attention of a model adds to what, along a given target.
+
+    Padded queries and keys are still there: crop what is shown.
+
+    Args:
+        model: a Transformer; left as it was.
+        source: ids [B, S].
+        target_in: ids [B, T], from begin of sentence.
+    """
+    found: dict[Place, Contributions] = {}
+    with undisturbed(model), _read(model, found):
+        model.attention_weights(source, target_in)
+    return found
+
+
+@contextlib.contextmanager
+def _read(model: Transformer, found: dict[Place, Contributions]) -> Iterator[None]:
+    def hook(
+        place: Place,
+    ) -> Callable[[nn.Module, tuple[Tensor, ...], tuple[Tensor, Tensor]], None]:
+        def read(
+            module: nn.Module, inputs: tuple[Tensor, ...], outputs: tuple[Tensor, Tensor]
+        ) -> None:
+            output, weights = outputs
+            value = inputs[1][1]  # a KeyValue: key, value
+            assert isinstance(module, MultiHeadAttention)
+            found[place] = contribution(module, weights, value, output)
+
+        return read
+
+    with contextlib.ExitStack() as stack:
+        for place, attention in attentions(model).items():
+            stack.callback(attention.register_forward_hook(hook(place)).remove)
+        yield
+
+
+def rollout(maps: AttentionMaps, kind: str = "enc", residual: float = 0.5) -> list[Array]:
+    """How much of every input token may have reached every position, after each layer.
+
+    Ã = (1 − r) · mean over heads of A + r · I, and R_l = Ã_l R_{l−1}. Rows sum to 1. In the decoder
+    only its own attention is followed, not what comes in from the source.
+
+    Args:
+        maps: a record with all layers of the kind.
+        kind: "enc" or "dec".
+        residual: r, the share of the residual connection.
+
+    Returns:
+        R_1 … R_L, each [positions, positions], rows = positions after layer l, columns = inputs.
+
+    Raises:
+        UserError: cross-attention, which has no position of its own to go on from; a layer is
+            missing; or a residual outside 0 … 1.
+    """
+    if kind == "cross":
+        raise UserError("Rollout follows self-attention, enc or dec: cross looks at other tokens.")
+    if not 0 <= residual <= 1:
+        raise UserError(f"The residual share of rollout is {residual:g}, but must be 0 to 1.")
+    layers, ids = maps.layers(kind), maps.layer_ids[kind]
+    depth = maps.meta.get("depth", {}).get(kind, len(ids))
+    if not layers or ids != list(range(depth)):
+        raise UserError(
+            f"Rollout needs all layers of {KIND_NAMES[kind]}; the record holds {ids or 'none'}."
+        )
+    reached = np.eye(layers[0].shape[-1])
+    found = []
+    for weights in layers:
+        step = np.eye(len(reached))
+        if len(weights):  # else all heads of the layer are pruned, and the residual is all there is
+            step = residual * step + (1 - residual) * weights.mean(0, dtype=np.float64)
+        reached = step @ reached
+        found.append(reached)
+    return found

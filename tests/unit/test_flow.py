@@ -1,0 +1,156 @@
+"""What attention adds, rebuilt from its parts, and rollout, by hand-derived values."""
+
+import numpy as np
+import pytest
+import torch
+from attention_samples import make_record, with_weights, without_heads
+from model_samples import SOURCE_VOCAB, TARGET_VOCAB, assert_same, padded, random_ids, tiny_model
+
+from seq2seq.analysis.flow import contribution, contributions, rollout
+from seq2seq.analysis.intervene import attentions
+from seq2seq.errors import UserError
+from seq2seq.model.attention import MultiHeadAttention
+
+A, C = 0.6697615493266569, 0.3302384506733431  # the lesson's weights
+
+
+def inputs():
+    source = padded(random_ids(2, 6, SOURCE_VOCAB), [6, 4])
+    target = padded(random_ids(2, 5, TARGET_VOCAB, seed=1), [5, 3])
+    return source, target
+
+
+def by_definition(found):
+    """α f of every query, head and key, [B, H, Tq, Tk, D]: what the product code avoids."""
+    return found.weights[..., None] * found.vectors[:, :, None]
+
+
+@pytest.mark.parametrize("norm", ["post", "pre"])
+@pytest.mark.parametrize("widths", [{}, {"d_k": 3, "d_v": 5}])
+def test_parts_sum_to_what_the_module_put_out(norm, widths):
+    model = tiny_model(norm=norm, **widths)
+    found = contributions(model, *inputs())
+    assert set(found) == set(attentions(model))
+    for part in found.values():
+        explicit = by_definition(part).sum((1, 3)) + part.bias
+        assert part.bias.abs().max() > 0.01
+        assert_same(explicit, part.output, 1e-10)
+        assert_same(part.rebuilt(), part.output, 1e-10)
+
+
+def test_parts_sum_in_single_precision():
+    for part in contributions(tiny_model().float(), *inputs()).values():
+        assert_same(part.rebuilt(), part.output, 1e-6)
+
+
+def test_outputs_are_those_of_the_modules():
+    """Not only of the parts: W_V and W_O changed by hand change the output as the parts say."""
+    model = tiny_model()
+    before = contributions(model, *inputs())["cross", 2]
+    attention = attentions(model)["cross", 2]
+    with torch.no_grad():
+        attention.w_o.weight[:, :4] = 0  # head 0 of 4, of width 4
+    after = contributions(model, *inputs())["cross", 2]
+    lost = by_definition(before)[:, 0].sum(2)
+    assert lost.abs().max() > 0.01
+    assert_same(before.output - after.output, lost, 1e-10)
+    assert after.by_head()[:, 0].abs().max() == 0
+
+
+def test_norms_are_those_of_the_vectors():
+    for part in contributions(tiny_model(), *inputs()).values():
+        explicit = by_definition(part)
+        assert_same(part.by_head(), explicit.norm(dim=-1), 1e-12)
+        assert_same(part.of_layer(), explicit.sum(1).norm(dim=-1), 1e-8)
+
+
+def test_padding_adds_nothing():
+    source, target = inputs()
+    for (kind, _), part in contributions(tiny_model(), source, target).items():
+        if kind != "dec":
+            assert part.of_layer()[1, :, 4:].abs().max() == 0
+
+
+def test_the_model_is_left_as_it_was():
+    model = tiny_model().train()
+    state = torch.get_rng_state()
+    contributions(model, *inputs())
+    assert model.training
+    assert torch.equal(torch.get_rng_state(), state)
+    assert all(not a._forward_hooks for a in attentions(model).values())
+
+
+def lesson_part(x):
+    module = MultiHeadAttention(4, 2).double().eval()
+    with torch.no_grad():
+        for linear in (module.w_q, module.w_k, module.w_v, module.w_o):
+            linear.weight.copy_(torch.eye(4))
+            linear.bias.zero_()
+    kv = module.project_kv(x)
+    output, weights = module(x, kv, need_weights=True)
+    return contribution(module, weights, kv.value, output)
+
+
+def test_the_lesson():
+    x = torch.tensor([[[1.0, 0, 1, 0], [0, 1, 0, 1]]], dtype=torch.float64)
+    found = lesson_part(x)
+    large, small = 0.9471858666, 0.4670276958
+    wanted = torch.tensor([[large, small], [small, large]], dtype=torch.float64)
+    assert_same(found.of_layer()[0], wanted, 1e-9)  # √2 a and √2 (1 − a)
+    heads = torch.tensor([[A, C], [C, A]], dtype=torch.float64)
+    assert_same(found.by_head()[0], torch.stack((heads, heads)), 1e-12)
+    assert_same(found.rebuilt(), found.output, 1e-15)
+
+
+def encoder(*layers):
+    shape = {"enc": (len(layers), 1), "dec": (0, 0), "cross": (0, 0)}
+    maps = make_record(["a"] * (len(layers[0]) - 1), shape=shape)
+    for number, weights in enumerate(layers):
+        maps = with_weights(maps, "enc", number, np.array([weights]))
+    return maps
+
+
+LESSON = [[A, C], [C, A]]
+
+
+def test_rollout_of_the_lesson():
+    once, twice = rollout(encoder(LESSON, LESSON))
+    assert once[0] == pytest.approx([0.8348807747, 0.1651192253], abs=1e-10)
+    assert twice[0] == pytest.approx([0.7242902665, 0.2757097335], abs=1e-10)
+
+
+def test_rollout_multiplies_later_layers_from_the_left():
+    first = [[0, 1, 0], [0, 1, 0], [0, 0, 1]]  # after layer 1, position 0 holds token 1
+    second = [[1, 0, 0], [0, 1, 0], [1, 0, 0]]  # position 2 reads position 0
+    assert rollout(encoder(first, second), residual=0)[1].tolist()[2] == [0, 1, 0]
+    assert np.array_equal(rollout(encoder(first, second), residual=1)[1], np.eye(3))
+
+
+@pytest.mark.parametrize("kind", ["enc", "dec"])
+def test_rollout_is_a_distribution_and_keeps_the_causal_mask(kind):
+    found = rollout(make_record(), kind)
+    for reached in found:
+        assert reached.sum(-1) == pytest.approx(1, abs=1e-6)
+        if kind == "dec":
+            assert np.abs(np.triu(reached, 1)).max() == 0
+    mean = make_record().layers(kind)[0].mean(0)
+    assert found[0] == pytest.approx(0.5 * mean + 0.5 * np.eye(len(mean)), abs=1e-6)
+
+
+def test_a_layer_without_heads_passes_everything_on():
+    maps = without_heads(make_record(), "enc", 0, [])
+    assert np.array_equal(rollout(maps)[0], np.eye(4))
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"kind": "cross"}, "Rollout follows self-attention"),
+        ({"residual": 1.5}, "must be 0 to 1"),
+        ({"maps": make_record().select(layers=[1])}, "needs all layers"),
+        ({"maps": make_record().select(kinds=["cross"])}, "needs all layers"),
+    ],
+)
+def test_what_rollout_cannot_do(change, message):
+    with pytest.raises(UserError, match=message):
+        rollout(**{"maps": make_record(), **change})
