@@ -9,6 +9,7 @@ from itertools import tee
 from seq2seq.analysis import similarity
 from seq2seq.analysis.capture import capture_each
 from seq2seq.analysis.importance import importance
+from seq2seq.analysis.norms import contribution_sizes
 from seq2seq.analysis.roles import Thresholds, with_roles
 from seq2seq.analysis.similarity import Distances, Similarity
 from seq2seq.analysis.statistics import HeadStatistics
@@ -56,7 +57,7 @@ def survey(
     *,
     progress: Progress | None = None,
 ) -> Survey:
-    """Statistics, roles, divergence and gradient importance of every head.
+    """Statistics, roles, sizes, divergence and gradient importance of every head.
 
     The maps of one sentence are forgotten before the next ones are made.
 
@@ -84,7 +85,9 @@ def survey(
         report(progress, done, len(pairs))
     distances = compared.distances()
     table = with_roles(statistics.table(), options.thresholds).joined(
-        similarity.table(distances, options.alike), importance(model, tokenizer, pairs)
+        contribution_sizes(model, tokenizer, pairs),
+        similarity.table(distances, options.alike),
+        importance(model, tokenizer, pairs),
     )
     return Survey(table, distances)
 

@@ -77,7 +77,15 @@ def test_the_table_has_a_row_for_each_head_and_says_where_it_comes_from(whole, p
     assert "loss of the whole model" in facts
     assert "BLEU of the whole model" in facts
     assert "tok:13a" in facts
-    for name in ("entropy", "importance", "nearest_js", "loss_change", "loss_p_holm", "bleu_p"):
+    for name in (
+        "entropy",
+        "added",
+        "importance",
+        "nearest_js",
+        "loss_change",
+        "loss_p_holm",
+        "bleu_p",
+    ):
         assert set(table.values(name)) == set(table.heads)
     assert text.split("\n")[0].startswith("# run run")
     assert (whole / "heads.md").read_text(encoding="utf-8").startswith("run run · checkpoint")
