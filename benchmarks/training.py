@@ -68,7 +68,7 @@ def trainer_for(config: RunConfig, folder: Path) -> Trainer:
         tokenizer.source_vocab,
         tokenizer.target_vocab,
     )
-    plan = BatchPlan(store, config.train.max_tokens, config.seed)
+    plan = BatchPlan(store, config.train.max_tokens or 4096, config.seed)
     print(f"padding {plan.padding():.2%}, {len(plan.epoch(0))} batches an epoch")
     device = resolve_device("auto")
     reporter: Any = Silent()

@@ -273,7 +273,7 @@ class TrainConfig:
     max_updates: int | None = None  # whichever of the three comes first; the schedule knows
     max_minutes: float | None = None
     max_epochs: int | None = None
-    max_tokens: int = 4096  # target (and source) tokens of one batch, padding included
+    max_tokens: int | None = None  # positions of a batch, each side; default: by the text, device
     accumulate: int = 1  # batches per update
     validate_every: int = 500  # updates
     patience: int | None = None  # validations without a better metric before stopping

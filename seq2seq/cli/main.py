@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import errno
 import importlib
 import io
 import os
@@ -22,7 +23,6 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "compare": ("seq2seq.cli.compare:main", "is one system better than another? paired test"),
     "attention": ("viz.cli:attention", "pictures of what each attention head looks at"),
     "heads": ("viz.heads_cli:heads", "a report on every head: what it looks at, what it is for"),
-    "align": ("viz.align_cli:align", "word alignments from cross-attention, and their error rate"),
     "average": ("seq2seq.cli.average:main", "average the last checkpoints of a run into one"),
     "corpus": ("seq2seq.cli.corpus:main", "make a parallel corpus to train on"),
 }
@@ -30,6 +30,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
 
 USER_ERROR = 2
 
+_SYSTEM_REFUSES = {errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOSPC}
 BROKEN_PIPE = 141  # 128 + SIGPIPE
 
 _USAGE = """\
@@ -80,6 +81,11 @@ def main(argv: list[str] | None = None, *, command: str | None = None) -> int:
         # when it flushes at exit, so what is left goes nowhere.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return BROKEN_PIPE
+    except OSError as error:
+        if error.errno not in _SYSTEM_REFUSES:
+            raise
+        print(f"error: {error.strerror}: {error.filename or 'writing failed'}.", file=sys.stderr)
+        return USER_ERROR
 
 
 def _dispatch(argv: list[str]) -> int:

@@ -5,12 +5,14 @@ from __future__ import annotations
 import argparse
 import datetime
 import re
+import sys
 from collections import Counter
+from itertools import islice
 from pathlib import Path
 
 from seq2seq.cli import options
 from seq2seq.cli.args import INTERRUPTED, Parser, chosen, show_warnings
-from seq2seq.config import RunConfig, load_config, to_dict
+from seq2seq.config import DataKind, RunConfig, load_config, to_dict
 from seq2seq.errors import UserError
 
 FILE_FLAGS = {
@@ -28,6 +30,8 @@ FLAGS = {
     **FILE_FLAGS,
 }
 """Flag → the configuration key that it sets."""
+
+SMALL_TEXT = 10_000  # lines, below which a smaller model learns better and faster
 
 EXAMPLES = """
 seq2seq train --name demo experiment=grammar
@@ -108,6 +112,16 @@ def configure(args: argparse.Namespace, overrides: list[str]) -> RunConfig:
     config = compose("train", RunConfig, overrides, values, config_dir=args.config_dir)
     _check_name(config)
     if not config.resume:
+        if _is_small(config) and not any(
+            is_choice(o, "model") or is_choice(o, "experiment") or o.startswith("model.")
+            for o in overrides
+        ):
+            print(
+                "note: a small text, so experiment=small_text; model=small takes the usual model.",
+                file=sys.stderr,
+            )
+            small = ["experiment=small_text", *overrides]
+            config = compose("train", RunConfig, small, values, config_dir=args.config_dir)
         return config
     if config.name is None:
         raise UserError("Which run is to go on? Give --name NAME or --run PATH with --resume.")
@@ -118,6 +132,19 @@ def configure(args: argparse.Namespace, overrides: list[str]) -> RunConfig:
     config = compose("resume", RunConfig, typed, values, start=saved, config_dir=args.config_dir)
     _refuse_changes(saved, config)
     return config
+
+
+def _is_small(config: RunConfig) -> bool:
+    """Whether the user's own training text has less than `SMALL_TEXT` lines."""
+    path = config.data.train_source or config.data.train_tsv
+    if config.data.kind is not DataKind.files or path is None:
+        return False
+    from seq2seq.data.lines import read_lines
+
+    try:
+        return sum(1 for _ in islice(read_lines(path), SMALL_TEXT)) < SMALL_TEXT
+    except UserError:
+        return False  # training will say it, with the option's name
 
 
 def run_folder(config: RunConfig) -> Path:

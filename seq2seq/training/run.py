@@ -59,7 +59,9 @@ def train(config: RunConfig, run_dir: Path, *, resume: bool = False) -> TrainRes
     config.precision = resolve_precision(config.precision, device)
     config.model.source_vocab = tokenizer.source_vocab
     config.model.target_vocab = tokenizer.target_vocab
-    plan = BatchPlan(store, config.train.max_tokens, config.seed)
+    budget = config.train.max_tokens or fitting_budget(store, device)
+    config.train.max_tokens = budget
+    plan = BatchPlan(store, budget, config.seed)
     validator = Validator(config, tokenizer, corpus.dev)
     try:  # once more: another run of this name may have begun while the text was prepared
         run_dir.mkdir(parents=True, exist_ok=resume)
@@ -127,6 +129,16 @@ def _store(config: RunConfig, corpus: Corpus, tokenizer: Tokenizer) -> TokenStor
 def _cache(config: RunConfig) -> Path:
     """Where tokenizers and token stores are kept for the next run on the same text."""
     return Path(config.data.cache) if config.data.cache else Path(config.runs) / ".cache"
+
+
+def fitting_budget(store: TokenStore, device: torch.device) -> int:
+    """A `train.max_tokens` for those who set none: some forty updates an epoch, within bounds.
+
+    Small batches learn faster per minute on a CPU, and a small text needs many updates; a GPU is
+    idle below several thousand tokens.
+    """
+    longer = max(int(store.lengths(side).sum()) + len(store) for side in (0, 1))
+    return min(max(longer // 40, 256), 1024 if device.type == "cpu" else 8192)
 
 
 def _introduce(

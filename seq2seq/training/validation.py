@@ -111,11 +111,12 @@ class Validator:
 
     def _batches(self) -> Iterator[list[EncodedPair]]:
         """Neighbours in length, within the token budget of training; a long pair stands alone."""
+        budget = self.config.train.max_tokens or 1024
         part: list[EncodedPair] = []
         width = 0
         for pair in self.encoded:
             length = 1 + max(map(len, pair))
-            if part and max(width, length) * (len(part) + 1) > self.config.train.max_tokens:
+            if part and max(width, length) * (len(part) + 1) > budget:
                 yield part
                 part, width = [], 0
             part.append(pair)

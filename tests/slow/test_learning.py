@@ -57,7 +57,7 @@ def test_a_copy_task_of_200_lines(tmp_path: Path, record_property: pytest.Record
     lines = copy_lines(220)
     write(tmp_path / "text.txt", lines[:200])
     files = ["--train-source", "text.txt", "--train-target", "text.txt"]
-    out = seq2seq(tmp_path, "train", "--name", "copy", *files, "train.max_minutes=2.25")
+    out = seq2seq(tmp_path, "train", "--name", "copy", *files, "train.max_updates=1500")
     assert out == "run: runs/copy\n"
     given, unseen = (exact(tmp_path, "runs/copy", part) for part in (lines[:200], lines[200:]))
     record_property("unseen", unseen)

@@ -142,7 +142,10 @@ def test_your_own_folder_of_configuration(tmp_path):
         ("lr=3", r"Unknown key lr: did you mean optim.lr\?"),
         ("nothing_like_it=3", "Unknown key nothing_like_it"),
         ("data.root.x=3", r"data.root"),
-        ("model=smal", r"There is no model=smal: did you mean small\? Choices: base, big, small"),
+        (
+            "model=smal",
+            r"There is no model=smal: did you mean small\? Choices: base, big, mini, small",
+        ),
         ("experiment=multi30", r"There is no experiment=multi30: did you mean multi30k\?"),
         ("model.d_model=abc", "model.d_model: Value 'abc' of type 'str'"),
         ("model.d_model=1.5", "model.d_model: Value '1.5' of type 'float'"),
@@ -474,3 +477,21 @@ def test_what_is_stored_is_what_was_typed(trained):
     stored = json.loads(Path("runs/Ё/config.json").read_text(encoding="utf-8"))
     assert (stored["name"], stored["data"]["train_tsv"]) == ("Ё", "我.tsv")
     assert stored["decode"]["alpha"] == 0.25
+
+
+@pytest.mark.parametrize(
+    ("lines", "said", "width"),
+    [
+        (train.SMALL_TEXT - 1, [], 128),
+        (train.SMALL_TEXT, [], 256),
+        (5, ["model=small"], 256),
+        (5, ["model.d_ff=64"], 256),
+        (5, ["experiment=copy"], 128),
+    ],
+)
+def test_a_small_text_gets_a_small_model_unless_the_user_chose(lines, said, width, trained):
+    Path("a").write_text("one line\n" * lines, encoding="utf-8")
+    main(["train", "--name", "x", "--train-source", "a", "--train-target", "a", *said])
+    config = trained[0][0]
+    assert config.model.d_model == width
+    assert (config.optim.lr == 3e-3) == (not said and lines < train.SMALL_TEXT)

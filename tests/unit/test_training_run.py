@@ -6,14 +6,16 @@ import json
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 from training_samples import configuration
 
 from seq2seq.config import DataConfig, DataKind, Precision, RunConfig, load_config, save_config
+from seq2seq.data.store import TokenStore
 from seq2seq.errors import UserError
 from seq2seq.run_folder import load_run
-from seq2seq.training.run import train
+from seq2seq.training.run import fitting_budget, train
 from seq2seq.training.trainer import Trainer, TrainResult
 from seq2seq.training.validation import Validator
 
@@ -222,3 +224,20 @@ def test_very_little_text_trains(tmp_path: Path, count: int) -> None:
     assert result.progress.update == 2
     weights = load_run(result.run_dir, device="cpu").model.parameters()
     assert all(bool(torch.isfinite(weight).all()) for weight in weights)
+
+
+@pytest.mark.parametrize(
+    ("tokens", "device", "budget"),
+    [
+        (1_000, "cpu", 256),
+        (20_000, "cpu", 500),
+        (10_000_000, "cpu", 1024),
+        (200_000, "cuda", 5000),
+        (10_000_000, "cuda", 8192),
+    ],
+)
+def test_a_budget_by_the_size_of_the_text(tokens: int, device: str, budget: int) -> None:
+    ids = np.zeros(tokens - 100, dtype=np.uint16)  # and 100 ends of sentences
+    offsets = np.linspace(0, len(ids), 101).astype(np.int64)
+    store = TokenStore((ids, ids[:0]), (offsets, offsets * 0), np.arange(100), {}, "name")
+    assert fitting_budget(store, torch.device(device)) == budget
