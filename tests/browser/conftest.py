@@ -134,6 +134,7 @@ def visit(browser: Any, tmp_path: Path) -> Iterator[Callable[..., Watched]]:
             write(records, path, **options)
         viewport = {"width": size[0], "height": size[1]}
         made = browser.new_context(offline=True, viewport=viewport, **(context or {}))
+        made.set_default_timeout(60_000)  # for busy machines
         contexts.append(made)
         watched = Watched(made.new_page())
         watched.page.on("request", lambda request: watched.requests.append(request.url))

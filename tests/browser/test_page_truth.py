@@ -266,7 +266,7 @@ def test_steps_show_the_row_of_each_step(visit) -> None:
                 f"head {head}: key {j} “{token}” = {maps.head('cross', 1, head)[2, j]:.4f}" in tips
             )
     assert "the 3 tokens read so far" in page.text("#stage")
-    assert "Most probable next tokens" in page.text("#stage")
+    assert "most probable next tokens" in page.text("#stage")
     page.press(".")
     assert page.js("attention.state.step") == 3
     assert page.page.input_value("#step") == "3"
@@ -321,7 +321,7 @@ def test_pictures_of_every_view(visit, view) -> None:
     texts = ["".join(node.itertext()) for node in root.iter("{http://www.w3.org/2000/svg}text")]
     assert {"<b>", "&", "שלום"} <= set(texts)
     assert any(maps.meta["run"] in text for text in texts)
-    assert any("layer 2 of 3, head 0" in text for text in texts)
+    assert any(text == "Cross-attention, layer 2 of 3, head 0" for text in texts)
     assert downloaded(page, "Save this view as PNG").startswith(b"\x89PNG")
     assert len(page.requests) == len(
         [url for url in page.requests if url.startswith(("file:", "data:", "blob:"))]

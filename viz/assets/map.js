@@ -195,7 +195,13 @@ function mapScene() {
     const colour = scale(which);
     rows.forEach((text, i) => {
       scene.text(x0 - 6, y0 + (i + 0.5) * p, text, { size, anchor: "end" });
-      keys.forEach((j, x) => scene.rect(x0 + x * p, y0 + i * p, p - 0.5, p - 0.5, muted(columns, j) ? ink.mute : css(colour(map.a[i * map.m + j]))));
+      keys.forEach((j, x) => {
+        const weight = map.a[i * map.m + j];
+        const rgb = colour(weight);
+        scene.rect(x0 + x * p, y0 + i * p, p - 0.5, p - 0.5, muted(columns, j) ? ink.mute : css(rgb));
+        if (p < 28 || muted(columns, j) || !digits(weight)) return;
+        scene.text(x0 + (x + 0.5) * p, y0 + (i + 0.5) * p, digits(weight), { size: 10, anchor: "middle", fill: isLight(rgb) ? "#000" : "#fff" });
+      });
     });
     left = x0 + keys.length * p + 30;
   }

@@ -12,8 +12,9 @@ function picture() {
   const body = { map: mapScene, lines: linesScene, steps: stepsScene }[state.view]();
   const scene = new Scene();
   const write = (text, more) => text && scene.text(20, scene.height + 16, text, more);
-  write($("heading").textContent, { size: 15, bold: true });
-  write(`query ↓ / key → · ${A().text.source} → ${A().text.target}`, { size: 11, fill: ink.soft });
+  const title = $("heading").textContent;
+  write(title[0].toUpperCase() + title.slice(1), { size: 15, bold: true });
+  write(`${A().text.source} → ${A().text.target}`, { size: 11, fill: ink.soft });
   if (comparing()) write(`${state.compare === "diff" ? "B − A" : "A, B"} · A: ${caption(A())} · B: ${caption(B())}`, { size: 11, fill: ink.soft });
   write($("note").textContent, { size: 11, fill: ink.soft });
   if (state.view === "steps") write(said, { size: 11 });

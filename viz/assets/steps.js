@@ -5,23 +5,18 @@ const [LIST, BAR] = [330, 120]; // pixels
 function stepsScene() {
   const scene = new Scene();
   const record = A();
-  const { tgt_out: writes } = record.tokens;
   const t = state.step;
   const room = Math.max(300, $("view").clientWidth - 40);
   let y = chances(scene, record, t, 10, room);
   for (const kind of ["cross", "dec"]) if (record.list[kind].length) y = strip(scene, record, kind, t, y + 30, room);
-  const others = record.alternatives[t];
-  if (others) {
-    scene.text(0, y + 30, "Most probable next tokens", { bold: true });
-    y = bars(scene, y + 50, others.map(([token, x]) => [show(record, token), Math.exp(x), token === writes[t]]));
-  }
   return scene;
 }
 
-// One column for each token written: how probable it was.
+// One column for each token written: how probable it was; and what else might have come.
 function chances(scene, record, t, top, room) {
   const { tgt_out: writes } = record.tokens;
-  const p = Math.max(12, Math.min(48, room / writes.length));
+  const beside = (room - LIST) / writes.length >= 20;
+  const p = Math.max(12, Math.min(44, (room - (beside ? LIST : 0)) / writes.length));
   const names = writes.map((text) => clip(show(record, text), 11, 90));
   const low = Math.max(...names.map((text) => extent(text, 11)));
   if (record.logprob.length) scene.text(0, top, "probability of each token", { size: 11, fill: ink.soft });
@@ -34,7 +29,12 @@ function chances(scene, record, t, top, room) {
     scene.text((i + 0.5) * p, base + 8 + extent(names[i], 11), names[i], { size: 11, up: true, bold: i === t, fill: i > t ? ink.soft : ink.ink, mark });
   });
   if (record.logprob.length) scene.path(`M0 ${base}H${p * writes.length}`, ink.line, 1);
-  return base + 12 + low;
+  const others = record.alternatives[t];
+  if (!others) return base + 12 + low;
+  const [x, y] = beside ? [p * writes.length + 36, top] : [0, base + 30 + low];
+  scene.text(x, y, "most probable next tokens", { size: 11, fill: ink.soft });
+  const list = others.map(([token, log]) => [show(record, token), Math.exp(log), token === writes[t]]);
+  return Math.max(base + 12 + low, bars(scene, y + 18, list, x));
 }
 
 // Heads × keys of row t. The decoder sees only what it has read: its cache grows by one each step.
