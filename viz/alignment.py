@@ -78,6 +78,7 @@ def alignment(
     weights = record.layer("cross", 0)[0][0]
     with drawing():
         shared = view(record, "cross", [weights[None]], look or Look())
+        shared = dataclasses.replace(shared, axes_names=("target words", "source words"))
         left = extent([i.shown for i in shared.rows], shared.font, shared.families) + LABEL_PAD
         top = extent([i.shown for i in shared.columns], shared.font, shared.families) + LABEL_PAD
         width, height = shared.size

@@ -21,6 +21,9 @@ import numpy as np
 
 from seq2seq.analysis.words import is_unspaced, merge, spell, word_starts
 from seq2seq.attention_maps import Array, AttentionMaps
+from seq2seq.config import Normalization
+from seq2seq.data.lines import is_blank
+from seq2seq.data.tokenizer import normalise
 from seq2seq.errors import UserError
 
 MODES = ("out", "in")
@@ -149,11 +152,16 @@ class Words:
 
 
 def split_words(text: str, marks: str = "") -> list[str]:
-    """The words of a text: split at white space, and each of `marks` is a word of its own."""
-    if not marks:
-        return text.split()
+    """The words of a text: split at spaces, and each of `marks` is a word of its own.
+
+    Spaces are what they are to the tokenizer: also tabs and line separators, but not the no-break
+    space. A line that shows nothing has no words.
+    """
+    if is_blank(text):
+        return []
     marks = re.escape(marks)
-    return re.findall(rf"[^\s{marks}]+|[{marks}]", text)
+    pattern = rf"[^ {marks}]+|[{marks}]" if marks else "[^ ]+"
+    return re.findall(pattern, normalise(text, Normalization.identity))
 
 
 def words_of(maps: AttentionMaps, marks: str = "") -> Words:

@@ -72,9 +72,9 @@ def contribution(
         value: x W_V + b_V of every head, [B, H, Tk, Dv].
         output: of the module, [B, Tq, D].
     """
-    w_o = attention.w_o.weight  # [D, H·Dv]
+    w_o = attention.w_o.weight.detach()  # [D, H·Dv]
     heads = w_o.T.reshape(value.shape[1], value.shape[-1], w_o.shape[0])  # [H, Dv, D]
-    return Contributions(weights, value @ heads, attention.w_o.bias, output)
+    return Contributions(weights, value @ heads, attention.w_o.bias.detach(), output)
 
 
 def contributions(

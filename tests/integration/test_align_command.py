@@ -168,6 +168,18 @@ def test_heads_off_change_the_links_of_later_layers(command, tiny_run, files):
     assert changed.out != plain.out
 
 
+def test_words_that_pieces_do_not_make_are_told(command, tiny_run, tmp_path):
+    for name, lines in (("a.en", "a dog\na▁dog\n"), ("a.de", "ein Hund\nein Hund\n")):
+        (tmp_path / name).write_text(lines, encoding="utf-8")
+    ask = ("--source", tmp_path / "a.en", "--target", tmp_path / "a.de", "--mean")
+    status, told = command("--run", tiny_run, *ask, "--eos", "ignore")
+    assert status == 0
+    first, second = told.out.split("\n")[:-1]
+    assert len(first.split()) == 2
+    assert second == ""
+    assert "warning: sentence 2 is left without links: the source has 1 words, but" in told.err
+
+
 @pytest.mark.parametrize(
     ("options", "message"),
     [

@@ -22,6 +22,7 @@ from seq2seq.analysis.align import (
 )
 from seq2seq.analysis.align_heads import Choice, Comparison, choices, layer_choice
 from seq2seq.analysis.head_id import HeadId
+from seq2seq.analysis.tables import read_table
 from seq2seq.errors import UserError
 from viz.alignment import alignment, word_record
 from viz.style import Look, render
@@ -110,6 +111,21 @@ def test_a_mark_inside_a_word_makes_three():
     maps = record(["▁a", ",", "b"], ["▁x"], "a,b", "x")
     assert words_of(maps, ",").source == [(0, 1), (1, 2), (2, 3)]
     assert split_words("a,b", ",") == ["a", ",", "b"]
+
+
+@pytest.mark.parametrize(
+    ("text", "count"),
+    [
+        ("a  b\tc ", 3),
+        ("10\u00a0000 a", 2),
+        ("a \u200b b", 3),
+        ("a\u2028b", 2),
+        ("\u200b", 0),
+        ("", 0),
+    ],
+)
+def test_words_end_at_spaces(text, count):
+    assert len(split_words(text)) == count
 
 
 def test_pieces_that_do_not_make_the_words_are_told():
@@ -228,6 +244,8 @@ def test_the_best_heads_are_found():
     ]
     assert table.values("aer_out") == dict(zip(table.heads, (1.0, 1.0, 0.0, 1.0), strict=True))
     assert table.rows[table.heads[0]]["precision_out"] is None
+    again = read_table(table.to_csv(), "table")  # as `heads --join` reads it
+    assert again.values("recall_in") == table.values("recall_in")
     text = "\n".join(found.report())
     assert "mean of layer 1" in text
     assert "layer 0: best head cross.0.1, mode in, AER 0.000" in text

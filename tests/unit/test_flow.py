@@ -74,7 +74,8 @@ def test_padding_adds_nothing():
 def test_the_model_is_left_as_it_was():
     model = tiny_model().train()
     state = torch.get_rng_state()
-    contributions(model, *inputs())
+    found = contributions(model, *inputs())
+    assert not any(part.rebuilt().requires_grad for part in found.values())
     assert model.training
     assert torch.equal(torch.get_rng_state(), state)
     assert all(not a._forward_hooks for a in attentions(model).values())
