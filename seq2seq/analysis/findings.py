@@ -101,8 +101,8 @@ def _loss(table: HeadTable) -> list[str]:
     sure = {h: v for h, v in values.items() if p_values[h] < LEVEL}
     worse = {h: v for h, v in sure.items() if v > 0}
     lines = [
-        f"{len(sure)} of {len(values)} heads change the loss by more than chance; it rises most "
-        f"without {_top(worse, 3, '+.3f')} [nats/token]."
+        f"The loss changes by more than chance without {len(sure)} of {len(values)} heads; it "
+        f"rises most without {_top(worse, 3, '+.3f')} [nats/token]."
         if worse
         else f"No head raises the loss by more than chance when it is off ({len(values)} tested)."
     ]
@@ -120,7 +120,7 @@ def _bleu(table: HeadTable) -> list[str]:
             "tested, Holm-corrected): what one loses, others make up for."
         ]
     worst = {head: -value for head, value in sure.items() if value < 0}
-    lines = [f"{len(sure)} of {len(values)} heads change BLEU by more than chance."]
+    lines = [f"BLEU changes by more than chance without {len(sure)} of {len(values)} heads."]
     if worst:
         names = ", ".join(f"{h} ({values[h]:+.1f})".replace("-", "−") for h in _best(worst, 3))
         lines.append(f"BLEU falls most without {names}.")

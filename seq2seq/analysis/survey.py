@@ -118,7 +118,7 @@ def usable(tokenizer: Tokenizer, pairs: Sequence[Pair], most: int) -> tuple[list
             f"None of the {len(pairs)} sentence pairs has text on both sides and at most {most} "
             "tokens."
         )
-    return kept, [f"{count} pairs {what} left out" for count, what in counts if count]
+    return kept, [f"left out: {count} {what}" for count, what in counts if count]
 
 
 def _short(tokenizer: Tokenizer, pairs: Sequence[Pair], most: int) -> Iterator[Pair]:

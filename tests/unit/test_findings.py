@@ -47,7 +47,7 @@ def test_importance_names_the_largest():
 def test_loss_counts_only_what_is_more_than_chance():
     numbers = {"loss_change": [0.5, 0.001, -0.2, 2.0], "loss_p_holm": [0.01, 0.9, 0.02, 0.04]}
     text = told(**numbers, importance=[3.0, 1.0, 2.0, 4.0], confidence=[1.0, 2, 3, 0])
-    assert "3 of 4 heads change the loss" in text
+    assert "The loss changes by more than chance without 3 of 4 heads;" in text
     assert "rises most without cross.0.0 (+2.000), enc.0.0 (+0.500)" in text
     assert "Gradient importance and the loss without the head agree in rank to +0.80" in text
     assert "Confidence and the loss without the head agree in rank to −1.00" in text
@@ -57,7 +57,7 @@ def test_loss_counts_only_what_is_more_than_chance():
 
 def test_bleu():
     text = told(bleu_change=[-12.5, 0.3, -0.1, -30.0], bleu_p_holm=[0.01, 0.9, 0.6, 0.001])
-    assert "2 of 4 heads change BLEU by more than chance." in text
+    assert "BLEU changes by more than chance without 2 of 4 heads." in text
     assert "BLEU falls most without cross.0.0 (−30.0), enc.0.0 (−12.5)." in text
     text = told(bleu_change=[-1.0] * 4, bleu_p_holm=[0.2] * 4)
     assert "No single head changes BLEU by more than chance" in text

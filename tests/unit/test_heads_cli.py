@@ -72,8 +72,8 @@ def test_the_table_has_a_row_for_each_head_and_says_where_it_comes_from(whole, p
     facts = "\n".join(table.facts)
     assert re.search(r"run run · checkpoint step 7 · weights [0-9a-f]{12}", facts)
     assert "3 sentence pairs of a.en, targets given" in facts
-    assert "1 pairs with a blank side left out" in facts
-    assert "1 pairs longer than 80 tokens left out" in facts
+    assert "left out: 1 with a blank side" in facts
+    assert "left out: 1 longer than 80 tokens" in facts
     assert "loss of the whole model" in facts
     assert "BLEU of the whole model" in facts
     assert "tok:13a" in facts
@@ -238,7 +238,7 @@ def test_pairs_that_can_be_used(place):
     tokenizer = load_run(place / "run", device="cpu").tokenizer
     pairs = [("the", "die"), (" ", "die"), ("the " * 30, "die")]
     assert usable(tokenizer, pairs, 20) == (
-        pairs[:1], ["1 pairs with a blank side left out", "1 pairs longer than 20 tokens left out"]
+        pairs[:1], ["left out: 1 with a blank side", "left out: 1 longer than 20 tokens"]
     )  # fmt: skip
     with pytest.raises(UserError, match="None of the 2"):
         usable(tokenizer, pairs[1:], 20)

@@ -180,7 +180,9 @@ class TestMatrix:
         names = [str(found.heads[place]) for place in order]
         assert [t.get_text() for t in axes.get_yticklabels()] == names
         assert [t.get_text() for t in axes.get_xticklabels()] == names
-        assert np.array_equal(axes.images[0].get_array(), found.matrix[np.ix_(order, order)])
+        drawn = axes.images[0].get_array()
+        assert np.array_equal(drawn, found.matrix[np.ix_(order, order)])
+        assert [t.get_text() for t in axes.texts] == [f"{value:.2f}" for value in drawn.flat]
 
     def test_the_tree_joins_at_mean_distances_and_lies_along_the_rows(self):
         found = make_distances(2, 2)["enc"]
