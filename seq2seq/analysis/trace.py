@@ -1,0 +1,210 @@
+"""What each head's content decides: tables of causal effects, of heads, places and pairs of heads.
+
+`seq2seq.analysis.interchange` makes the interventions; here they are led through all heads.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import combinations
+from math import sqrt
+
+from seq2seq.analysis.head_id import HeadId
+from seq2seq.analysis.interchange import Effect, Interchange
+from seq2seq.analysis.intervene import all_heads
+from seq2seq.analysis.tables import Column, HeadTable, Value
+
+Z = 1.959963984540054  # of a 95 % interval
+Progress = Callable[[int, int], None]
+
+EFFECT = Column("effect", "", "interchange: 0 the answer stays, 1 it becomes the other sentence's")
+FLIPS = Column("flips", "", "share of answers that change sides when the head is swapped")
+FLIPS_LOW = Column("flips_low", "", "lower end of its 95 % interval (Wilson)")
+FLIPS_HIGH = Column("flips_high", "", "upper end of its 95 % interval")
+ABLATION = Column("token_change", "nats", "log p of the right token without the head − with it", 4)
+OTHERS = Column("others_change", "nats", "the same for a random other head: the others' mean", 4)
+WRONG = Column("wrong", "", "share of answers that turn wrong without the head")
+
+
+@dataclass(frozen=True)
+class Listing:
+    """A plain table: what a row stands for in the first columns, then numbers.
+
+    Attributes:
+        columns: in order.
+        rows: a value for each column.
+        facts: where the numbers come from, a line each.
+    """
+
+    columns: Sequence[Column]
+    rows: Sequence[Sequence[Value]]
+    facts: Sequence[str] = field(default=())
+
+    def to_csv(self) -> str:
+        """The facts as lines of "# …", a header with units, the rows."""
+        out = io.StringIO()
+        out.writelines(f"# {fact}\n" for fact in self.facts)
+        writer = csv.writer(out, lineterminator="\n")
+        writer.writerow([column.header for column in self.columns])
+        for row in self.rows:
+            writer.writerow([f"{v:.9g}" if isinstance(v, float) else v for v in row])
+        return out.getvalue()
+
+    def with_facts(self, facts: Sequence[str]) -> Listing:
+        """The same table from elsewhere, with these facts in place of its own."""
+        return replace(self, facts=facts)
+
+    def to_markdown(self) -> str:
+        """The table, and what its columns mean."""
+        lines = [[column.header for column in self.columns], ["---"] * len(self.columns)]
+        lines += [
+            [column.show(value) for column, value in zip(self.columns, row, strict=True)]
+            for row in self.rows
+        ]
+        escaped = ([cell.replace("|", "\\|") for cell in line] for line in lines)
+        meanings = [f"- **{c.header}**: {c.meaning}" for c in self.columns if c.meaning]
+        return "\n".join([*(f"| {' | '.join(line)} |" for line in escaped), "", *meanings, ""])
+
+
+def wilson(hits: float, count: int) -> tuple[float, float]:
+    """The 95 % interval of a share by Wilson's score method; (0, 1) for none observed."""
+    if not count:
+        return 0.0, 1.0
+    share = hits / count
+    middle = share + Z**2 / (2 * count)
+    half = Z * sqrt(share * (1 - share) / count + Z**2 / (4 * count**2))
+    scale = 1 + Z**2 / count
+    return max(0.0, (middle - half) / scale), min(1.0, (middle + half) / scale)
+
+
+def trace_heads(runs: Interchange, progress: Progress | None = None) -> HeadTable:
+    """Causal effect of every head, and what is lost without it.
+
+    Encoder heads have no effect where sources differ in length; the facts say so.
+
+    Args:
+        runs: the contrasts.
+        progress: told how many heads are done.
+
+    Raises:
+        UserError: the model answers both sentences alike.
+    """
+    heads = all_heads(runs.model)
+    rows: dict[HeadId, dict[str, Value]] = {}
+    for done, head in enumerate(heads, start=1):
+        row: dict[str, Value] = {}
+        if runs.aligned or head.kind != "enc":
+            found = runs.effect([head])
+            low, high = wilson(found.flips, found.count)
+            row = {"effect": found.effect, "flips": found.flip_share}
+            row |= {"flips_low": low, "flips_high": high}
+        rows[head] = row | _ablation(runs, head)
+        if progress:
+            progress(done, len(heads))
+    changes = {head: float(row["token_change"] or 0) for head, row in rows.items()}
+    for head, row in rows.items():
+        others = [value for name, value in changes.items() if name != head]
+        row["others_change"] = sum(others) / len(others) if others else None
+    facts = [_describe(runs)]
+    if not runs.aligned:
+        facts.append(
+            "encoder heads were not swapped: the sentences differ in their number of pieces"
+        )
+    columns = (EFFECT, FLIPS, FLIPS_LOW, FLIPS_HIGH, ABLATION, OTHERS, WRONG)
+    return HeadTable(columns, rows, facts)
+
+
+def trace_places(
+    runs: Interchange,
+    heads: Sequence[HeadId],
+    places: Mapping[str, Mapping[str, Sequence[Collection[int]]]],
+) -> Listing:
+    """Where a head's content matters: its effect when swapped at some positions only.
+
+    Args:
+        runs: the contrasts.
+        heads: which to look at.
+        places: "source" and "target" → name of a place → its positions in each contrast, of
+            the source (for encoder heads) or of what the decoder reads (for the others).
+    """
+    rows: list[Sequence[Value]] = []
+    for head in heads:
+        for name, at in places["source" if head.kind == "enc" else "target"].items():
+            found = runs.effect([head], at)
+            rows.append([str(head), name, found.effect, found.flip_share])
+    columns = (Column("head"), Column("place", "", "where it is swapped"), EFFECT, FLIPS)
+    return Listing(columns, rows, [_describe(runs)])
+
+
+def trace_pairs(runs: Interchange, heads: Sequence[HeadId]) -> Listing:
+    """Effects of two heads swapped together, the strongest first.
+
+    Args:
+        runs: the contrasts.
+        heads: of which every two are swapped.
+    """
+    alone = {head: runs.effect([head]).effect for head in heads}
+    found: list[tuple[HeadId, HeadId, Effect]] = [
+        (a, b, runs.effect([a, b])) for a, b in combinations(heads, 2)
+    ]
+    found.sort(key=lambda entry: -entry[2].effect)
+    rows: list[Sequence[Value]] = [
+        [str(a), str(b), effect.effect, effect.flip_share, effect.effect - alone[a] - alone[b]]
+        for a, b, effect in found
+    ]
+    more = Column("beyond_sum", "", "effect − the sum of both alone; below 0 they do one job")
+    columns = (Column("head"), Column("other"), EFFECT, FLIPS, more)
+    return Listing(columns, rows, [_describe(runs)])
+
+
+def strongest(table: HeadTable, count: int, least: float = 0.0) -> list[HeadId]:
+    """The heads of the greatest effect, at most `count`, none below `least`."""
+    effects = table.values("effect")
+    ordered = sorted(effects, key=lambda head: -effects[head])
+    return [head for head in ordered if effects[head] >= least][:count]
+
+
+def smallest_set(
+    runs: Interchange, table: HeadTable, *, goal: float = 0.9, most: int = 4, among: int = 12
+) -> list[HeadId]:
+    """Heads that together move the answer by `goal`, added one by one, each time the best one.
+
+    Args:
+        runs: the contrasts.
+        table: with the effects of single heads.
+        goal: the effect at which to stop.
+        most: heads at most; fewer if the next one adds less than 0.01.
+        among: only the so many strongest heads are tried.
+    """
+    left = strongest(table, among)
+    chosen: list[HeadId] = []
+    reached = 0.0
+    while left and reached < goal and len(chosen) < most:
+        effects = {head: runs.effect([*chosen, head]).effect for head in left}
+        best = max(left, key=lambda head: effects[head])
+        if effects[best] < reached + 0.01:
+            break
+        reached = effects[best]
+        chosen.append(best)
+        left.remove(best)
+    return chosen
+
+
+def _ablation(runs: Interchange, head: HeadId) -> dict[str, Value]:
+    without = runs.without([head])
+    change = float((without.token - runs.before.token).mean())
+    wrong = (runs.before.delta > 0) & (without.delta < 0)
+    return {"token_change": change, "wrong": float(wrong.double().mean())}
+
+
+def _describe(runs: Interchange) -> str:
+    before, goal = (
+        f"{float(run.delta.mean()):+.2f}".replace("-", "−") for run in (runs.before, runs.goal)
+    )
+    return (
+        f"interchange of {len(runs.contrasts)} runs with their counterparts · mean log-odds of "
+        f"the answer {before}, of the counterpart's {goal} nats"
+    )

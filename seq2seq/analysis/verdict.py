@@ -1,0 +1,146 @@
+"""Which heads decide an answer, in sentences that claim no more than the interventions showed."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from seq2seq.analysis.head_id import HeadId
+from seq2seq.analysis.interchange import Interchange
+from seq2seq.analysis.tables import HeadTable
+from seq2seq.analysis.trace import strongest
+
+CARRIES = 0.1  # least effect of a head that is said to carry something
+IDLE = 0.05  # most effect of a head that is said to carry nothing
+DECIDES = 0.5  # least effect, and least flips beyond doubt, of a head that decides by itself
+CHANCE = 0.25  # of pairs right
+KIND_NAMES = {
+    "enc": "encoder self-attention",
+    "dec": "decoder self-attention",
+    "cross": "cross-attention",
+}
+
+
+def verdict(table: HeadTable, runs: Interchange, together: Sequence[HeadId], what: str) -> str:
+    """One sentence: which heads decide, in which attention, and what breaks without them.
+
+    Args:
+        table: of `trace_heads`.
+        runs: its contrasts.
+        together: heads of `smallest_set`.
+        what: is decided, as `"it"`.
+    """
+    top = strongest(table, 1, CARRIES)
+    if not top:
+        return (
+            f"No single head decides {what}: none moves the answer by {CARRIES:g} of the way when "
+            f"it is swapped{_jointly(runs, together)}."
+        )
+    head = top[0]
+    row = table.rows[head]
+    share = f"swapping it alone moves the answer {_way(row['effect'])} and {_turns(runs, head)}"
+    alone = _breaks(runs, [head])
+    if _decides(table, head, len(runs.contrasts)):
+        often = " most of the time" if len(runs.contrasts) > 1 else ""
+        start = f"One head by itself decides {what}{often}: {_named(head)}; {share}"
+    else:
+        start = f"No single head decides {what}: the strongest is {_named(head)}; {share}"
+    return f"{start}, and without it {alone}{_jointly(runs, together)}."
+
+
+def carriers(table: HeadTable, most: int = 8) -> list[HeadId]:
+    """The heads that carry something, in the order in which the model computes them."""
+    return sorted(strongest(table, most, CARRIES), key=_stage)
+
+
+def route(table: HeadTable) -> list[str]:
+    """Sentences on who carries the answer, and who only looks as if."""
+    heads = carriers(table)
+    lines = []
+    if heads:
+        steps = "; ".join(_step(table, head) for head in heads)
+        lines.append(f"On the way to the answer, in the order of computation: {steps}.")
+    silent = [k for k in KIND_NAMES if _has(table, k) and not any(h.kind == k for h in heads)]
+    for kind in silent:
+        lines.append(f"No head of {KIND_NAMES[kind]} carries {CARRIES:g} or more of it.")
+    idle = _idle(table)
+    if idle:
+        row = table.rows[idle]
+        lines.append(
+            f"Looks deceive: {_named(idle)} prefers the right noun in "
+            f"{_percent(row['right_pairs'])} of the pairs, yet what it puts out moves the answer "
+            f"only {_way(row['effect'])}."
+        )
+    return lines
+
+
+def _decides(table: HeadTable, head: HeadId, count: int) -> bool:
+    row = table.rows[head]
+    sure = row["flips_low"] if count > 1 else row["flips"]
+    return _number(row["effect"]) >= DECIDES and _number(sure) >= DECIDES
+
+
+def _jointly(runs: Interchange, heads: Sequence[HeadId]) -> str:
+    if len(heads) < 2:
+        return ""
+    found = runs.effect(heads)
+    names = f"{', '.join(map(str, heads[:-1]))} and {heads[-1]}"
+    moved = f"; {names} together move it {_way(found.effect)}"
+    return f"{moved}, and without {'both' if len(heads) == 2 else 'all'} {_breaks(runs, heads)}"
+
+
+def _turns(runs: Interchange, head: HeadId) -> str:
+    found = runs.effect([head])
+    if found.count == 1:
+        return "turns it" if found.flips else "does not turn it"
+    return f"turns {_percent(found.flip_share)} of {found.count} answers"
+
+
+def _breaks(runs: Interchange, heads: Sequence[HeadId]) -> str:
+    without = runs.without(heads)
+    wrong = int(((runs.before.delta > 0) & (without.delta < 0)).sum())
+    change = f"{float((without.token - runs.before.token).mean()):+.2f}".replace("-", "−")
+    if len(runs.contrasts) == 1:
+        return f"the answer {'is wrong' if wrong else 'stays right'} (log p {change} nats)"
+    share = _percent(wrong / len(runs.contrasts))
+    return f"{share} of the answers are wrong (log p of the right one {change} nats)"
+
+
+def _step(table: HeadTable, head: HeadId) -> str:
+    row = table.rows[head]
+    looks = row.get("looks_at")
+    seen = f", looks at {looks}" if looks else ""
+    return f"{head} ({_way(row['effect'])}{seen})"
+
+
+def _idle(table: HeadTable) -> HeadId | None:
+    """The head that prefers the antecedent most reliably of those that carry nothing."""
+    if not table.has("right_pairs") or not table.has("effect"):
+        return None
+    effects, right = table.values("effect"), table.values("right_pairs")
+    sure = table.values("right_low")
+    found = [h for h in right if sure[h] > CHANCE and effects.get(h, 1.0) < IDLE]
+    return max(found, key=lambda head: right[head], default=None)
+
+
+def _stage(head: HeadId) -> tuple[bool, int, bool, int]:
+    return head.kind != "enc", head.layer, head.kind == "cross", head.head
+
+
+def _has(table: HeadTable, kind: str) -> bool:
+    return any(head.kind == kind for head in table.values("effect"))
+
+
+def _named(head: HeadId) -> str:
+    return f"{head} ({KIND_NAMES[head.kind]})"
+
+
+def _way(effect: object) -> str:
+    return f"{_number(effect):.2f} of the way".replace("-", "−")
+
+
+def _percent(share: object) -> str:
+    return f"{100 * _number(share):.0f} %"
+
+
+def _number(value: object) -> float:
+    return float(value) if isinstance(value, int | float) else 0.0

@@ -1,0 +1,202 @@
+"""The reference probe on planted weights, and the command around it."""
+
+import csv
+import io
+from types import SimpleNamespace
+
+import pytest
+import torch
+from attention_samples import make_model, make_run
+
+from seq2seq.analysis.head_id import HeadId
+from seq2seq.analysis.probe import (
+    FIRST,
+    IT,
+    PREDICATE,
+    PRONOUN,
+    SECOND,
+    both_ways,
+    places,
+    preferences,
+    pronoun_pairs,
+    word_pieces,
+)
+from seq2seq.cli.main import main
+from seq2seq.config import RunConfig
+from seq2seq.data.grammar import minimal_pairs
+from seq2seq.data.tokenizer import train_tokenizer
+from seq2seq.errors import UserError
+from viz.trace_cli import trace
+
+COUNT = 40
+ORACLE, RIVAL, POSITION, UNIFORM = (HeadId("enc", 0, head) for head in range(4))
+
+
+@pytest.fixture(scope="module")
+def tokenizer():
+    config = RunConfig().tokenizer
+    config.vocab_size = 700  # so small that words fall into pieces
+    sentences = [member for pair in minimal_pairs(3 * COUNT) for member in pair]
+    return train_tokenizer(
+        config, [pair.source for pair in sentences], [pair.target for pair in sentences]
+    )
+
+
+@pytest.fixture(scope="module")
+def pairs(tokenizer):
+    found = pronoun_pairs(tokenizer, minimal_pairs(10 * COUNT), COUNT)
+    assert len(found) == COUNT
+    return found
+
+
+def test_places_hold_the_words_that_they_are_named_for(tokenizer, pairs):
+    for pair in pairs:
+        a, b = ([*map(str.lower, text.rstrip(".").split())] for text in pair.text)
+        assert spelled(tokenizer.source_pieces(pair.contrast.source), pair.source[IT]) == "it"
+        for ids, text in ((pair.contrast.source, a), (pair.contrast.other, b)):
+            pieces = tokenizer.source_pieces(ids)
+            assert spelled(pieces, pair.source[PREDICATE]) == text[-1]
+            assert spelled(pieces, pair.source[FIRST]) == text[1]
+            assert spelled(pieces, pair.source[SECOND]) == text[text.index("it") - 2]
+
+
+def spelled(pieces, at):
+    return "".join(pieces[place] for place in at).replace("▁", "").lower()
+
+
+def test_target_places_are_those_of_the_nouns_and_of_the_row_before_the_pronoun(tokenizer):
+    truth = minimal_pairs(10 * COUNT)
+    for pair in pronoun_pairs(tokenizer, truth, COUNT):
+        a, b = next(both for both in truth if both[0].source == pair.text[0])
+        read = tokenizer.target_pieces(pair.contrast.target_in)
+        for name, member in ((FIRST, a), (SECOND, b)):
+            link = next(li for li in member.links if (li.kind, li.side) == ("antecedent", "target"))
+            noun = member.target.replace(",", " ,").split()[link.head]
+            assert spelled(read, pair.target[name]) == noun.lower()
+        assert pair.target[PRONOUN] == [len(read) - 1]
+        assert pair.contrast.token != pair.contrast.other_token
+
+
+def test_every_position_has_one_place(pairs):
+    for pair in pairs:
+        everywhere = sorted(at for positions in pair.source.values() for at in positions)
+        assert everywhere == list(range(len(pair.contrast.source)))
+    both = places(pairs)
+    assert len(both["source"][IT]) == len(both_ways(pairs)) == 2 * len(pairs)
+
+
+def test_oracle_is_always_right_and_position_in_no_pair(tokenizer, pairs, monkeypatch):
+    model = make_model(tokenizer)
+    plant(monkeypatch, model, pairs)
+    table = preferences(model, pairs)
+    right, both = table.values("right"), table.values("right_pairs")
+    assert (right[ORACLE], both[ORACLE]) == (1, 1)
+    assert (right[RIVAL], both[RIVAL]) == (0, 0)
+    assert (right[POSITION], both[POSITION]) == (0.5, 0)
+    assert right[UNIFORM] <= 0.5  # what prefers neither noun is not right
+    assert both[UNIFORM] == 0
+    assert table.values("antecedent")[ORACLE] == pytest.approx(0.9)
+    assert table.values("rival")[RIVAL] == pytest.approx(0.9)
+    assert table.texts("looks_at")[ORACLE] == "antecedent 0.90"
+    assert table.texts("looks_at")[POSITION].startswith(("antecedent 0.", "rival 0."))
+    low, high = table.values("right_low")[ORACLE], table.values("right_high")[ORACLE]
+    assert 0.8 < low < high == 1
+
+
+def plant(monkeypatch, model, pairs):
+    """Encoder layer 0 knows, errs, takes the nearest noun, looks everywhere; others are 0."""
+    nouns = {}
+    for pair in pairs:
+        nouns[tuple(pair.contrast.source)] = (pair, FIRST, SECOND)
+        nouns[tuple(pair.contrast.other)] = (pair, SECOND, FIRST)
+
+    def weights(source, target_in):
+        (rows, s), t = source.shape, target_in.shape[1]
+        planted = torch.zeros(rows, 4, s, s)
+        for row, ids in enumerate(source.tolist()):
+            pair, right, wrong = nouns[tuple(i for i in ids if i)]
+            spare = len(pair.contrast.source) - 1  # the end of sentence takes the rest
+            for head, name in enumerate((right, wrong, SECOND)):
+                at = pair.source[name]
+                planted[row, head, :, at] = 0.9 / len(at)
+                planted[row, head, :, spare] += 0.1
+            planted[row, 3] = 1 / (spare + 1)
+        zeros = {"dec": torch.zeros(rows, 2, t, t), "cross": torch.zeros(rows, 2, t, s)}
+        return SimpleNamespace(
+            encoder=[planted, torch.zeros_like(planted)],
+            decoder=[zeros["dec"]] * 3,
+            cross=[zeros["cross"]] * 3,
+        )
+
+    monkeypatch.setattr(model, "attention_weights", weights)
+
+
+def test_blind_rules_are_stated(tokenizer, pairs):
+    (fact,) = preferences(make_model(tokenizer), pairs).facts
+    assert "the nearest noun is right in 0.50 of the sentences and 0 of the pairs" in fact
+
+
+@pytest.mark.parametrize(
+    ("pieces", "words", "expected"),
+    [
+        (["▁The", "▁c", "at", "."], ["The", "cat", "."], [[0], [1, 2], [3]]),
+        (["▁", "The", "▁cat"], ["The", "cat"], [[1], [2]]),
+        (["▁The", "<unk>"], ["The", "☃"], None),
+    ],
+)
+def test_pieces_of_words(pieces, words, expected):
+    assert word_pieces(pieces, words) == expected
+
+
+# --- the command ---------------------------------------------------------------------------------
+
+GIVEN = [
+    *("--text", "The animal crossed the road.", "--target", "Die Datenbank"),
+    *("--other", "The database rejected the request.", "--other-target", "Das Tier"),
+]
+
+
+def test_two_sentences_give_tables_and_a_sentence(tmp_path, capsys):
+    run = str(make_run(tmp_path / "demo"))
+    assert trace(["--run", run, *GIVEN]) == 0
+    shown = capsys.readouterr().out
+    assert "decides" in shown.split("\n")[0]
+    folder = tmp_path / "demo" / "trace"
+    before = {path.name: path.read_bytes() for path in folder.iterdir()}
+    assert {"trace.md", "heads.csv", "places.csv", "pairs.csv"} <= set(before)
+    table = before["heads.csv"].decode("utf-8")
+    assert "# run demo · checkpoint step 7 · weights " in table
+    assert "# A: The animal crossed the road. → Die Datenbank" in table
+    rows = list(csv.reader(io.StringIO(table[table.index("kind,") :])))
+    assert len(rows) == 1 + 2 * 4 + 3 * 2 + 3 * 2
+    assert trace(["--run", run, *GIVEN]) == 0
+    assert {path.name: path.read_bytes() for path in folder.iterdir()} == before
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ([], "Give two sentences"),
+        (["--text", "a"], "Give two sentences"),
+        (["--probe", "--text", "a"], "or --probe alone"),
+        (["--text", "a", "--other", "b", "--target", "c"], "go together"),
+        (["--text", "a", "--other", "a", "--target", "c", "--other-target", "d"], "are the same"),
+        (["--text", "a", "--other", "b", "--target", "c", "--other-target", "c"], "same transl"),
+        (["--probe", "--pairs", "39"], "39 are too few"),
+        (["--probe", "--pairs", "40"], "larger tokenizer"),
+        (["--text", "a", "--other", "b", "--without-heads", "enc.9.9"], "has no head enc.9.9"),
+    ],
+)
+def test_refusals_are_one_sentence(tmp_path, options, message):
+    run = str(make_run(tmp_path / "demo"))
+    with pytest.raises(UserError, match=message) as caught:
+        trace(["--run", run, *options])
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.filterwarnings("ignore:No installed font")
+@pytest.mark.parametrize("text", ["", " ", "☃ 中文 \u202e", "The " * 30])
+def test_any_two_sentences_work_or_are_refused(tmp_path, text):
+    run = str(make_run(tmp_path / "demo"))
+    status = main(["trace", "--run", run, "--text", text, "--other", "The dog."])
+    assert status in (0, 2)  # 2: one sentence on stderr, never a traceback
