@@ -26,12 +26,20 @@ from viz.style import FORMATS, render
 if TYPE_CHECKING:
     from seq2seq.analysis.head_id import HeadId
     from seq2seq.analysis.interchange import Interchange
+    from seq2seq.analysis.trace import Listing
     from seq2seq.run_folder import LoadedRun
 
 PAIRS, LEAST_PAIRS = 100, 40
 POOL = 2  # so many times the pairs are made: not all have as many pieces in both sentences
 SPLITS = ("train", "dev", "test")
+SENTENCES = 500  # asked about their grammatical links
 PLACES_OF, PAIRS_OF = 8, 8  # heads looked at more closely, by position and two by two
+
+TITLES = {
+    "places": "Where they are swapped",
+    "pairs": "Two heads together",
+    "links": "Grammatical links: weights only, no intervention",
+}
 
 DESCRIPTION = """\
 Says which attention heads decide an answer. Two sentences are run through the model; their
@@ -46,6 +54,7 @@ reliably each head looks at the right noun. Writes, into a folder,
   trace.md                  the answer in words, and all tables
   heads.csv                 a row for each head (seq2seq heads --join sets it beside others)
   places.csv, pairs.csv     effects by position, and of two heads together
+  links.csv                 with --probe: the best head for subject, object, attribute, particle
   route.png                 source word → heads → token, on one example"""
 
 EXAMPLES = """
@@ -64,6 +73,7 @@ class Study:
     places: Mapping[str, Mapping[str, Sequence[Collection[int]]]]
     facts: list[str]
     more: list[HeadTable] = field(default_factory=list)
+    listings: dict[str, Listing] = field(default_factory=dict)
 
 
 def trace(argv: list[str]) -> int:
@@ -142,8 +152,9 @@ def _given(args: argparse.Namespace, run: LoadedRun) -> Study:
 
 def _probe(args: argparse.Namespace, run: LoadedRun) -> Study:
     from seq2seq.analysis.interchange import Interchange
+    from seq2seq.analysis.links import probe_links
     from seq2seq.analysis.probe import both_ways, places, preferences, pronoun_pairs
-    from seq2seq.data.grammar import minimal_pairs
+    from seq2seq.data.grammar import generate, minimal_pairs
 
     if run.config.data.kind != "grammar":
         raise UserError(
@@ -171,7 +182,9 @@ def _probe(args: argparse.Namespace, run: LoadedRun) -> Study:
         f"for example: {' / '.join(kept[0].text)}",
     ]
     more = [preferences(run.model, kept)]
-    return Study(Interchange(run.model, both_ways(kept)), "“it”", places(kept), facts, more)
+    links = probe_links(run.model, run.tokenizer, generate(SENTENCES, split=args.split))
+    runs = Interchange(run.model, both_ways(kept))
+    return Study(runs, "“it”", places(kept), facts, more, {"links": links})
 
 
 def _measure(
@@ -199,11 +212,15 @@ def _measure(
         "places": trace_places(runs, closely, study.places).with_facts(facts),
         "pairs": trace_pairs(runs, closely[:PAIRS_OF]).with_facts(facts),
     }
+    listings |= {
+        name: listing.with_facts([*facts[:2], *listing.facts])
+        for name, listing in study.listings.items()
+    }
     sentences = [verdict(table, runs, together, study.what), *route_in_words(table)]
     parts = ["# Which heads decide\n", *(f"{line}\n" for line in sentences)]
     parts += ["## Heads\n", table.to_markdown()]
-    parts += ["## Where they are swapped\n", listings["places"].to_markdown()]
-    parts += ["## Two heads together\n", listings["pairs"].to_markdown()]
+    for name, listing in listings.items():
+        parts += [f"## {TITLES[name]}\n", listing.to_markdown()]
     texts = {"trace.md": "\n".join(parts), "heads.csv": table.to_csv()}
     texts |= {f"{name}.csv": listing.to_csv() for name, listing in listings.items()}
     content = {name: text.encode("utf-8") for name, text in texts.items()}
