@@ -168,8 +168,7 @@ def _probe(args: argparse.Namespace, run: LoadedRun) -> Study:
             f"Only {len(made)} pairs of the probe have as many pieces in both sentences, too few: "
             "train with a larger tokenizer.vocab_size."
         )
-    runs = Interchange(run.model, both_ways(made))
-    right = ((runs.before.delta > 0) & (runs.goal.delta < 0)).tolist()[: len(made)]
+    right = _right(Interchange(run.model, both_ways(made)))[: len(made)]
     kept = [pair for pair, good in zip(made, right, strict=True) if good]
     if len(kept) < LEAST_PAIRS:
         raise UserError(
@@ -185,6 +184,11 @@ def _probe(args: argparse.Namespace, run: LoadedRun) -> Study:
     links = probe_links(run.model, run.tokenizer, generate(SENTENCES, split=args.split))
     runs = Interchange(run.model, both_ways(kept))
     return Study(runs, "“it”", places(kept), facts, more, {"links": links})
+
+
+def _right(runs: Interchange) -> list[bool]:
+    """Which contrasts the model answers rightly on both sides."""
+    return ((runs.before.delta > 0) & (runs.goal.delta < 0)).tolist()
 
 
 def _measure(

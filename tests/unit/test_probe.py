@@ -21,6 +21,7 @@ from seq2seq.analysis.probe import (
     pronoun_pairs,
     word_pieces,
 )
+from seq2seq.analysis.tables import read_table
 from seq2seq.cli.main import main
 from seq2seq.config import RunConfig
 from seq2seq.data.grammar import minimal_pairs
@@ -171,6 +172,28 @@ def test_two_sentences_give_tables_and_a_sentence(tmp_path, capsys):
     assert len(rows) == 1 + 2 * 4 + 3 * 2 + 3 * 2
     assert trace(["--run", run, *GIVEN]) == 0
     assert {path.name: path.read_bytes() for path in folder.iterdir()} == before
+
+
+def test_the_probe_writes_every_table(tmp_path, tokenizer, monkeypatch, capsys):
+    """An untrained model has no pronoun right, so here leaning the right way counts as right."""
+    leaning = lambda runs: (runs.before.delta > runs.goal.delta + 0.01).tolist()  # noqa: E731
+    monkeypatch.setattr("viz.trace_cli._right", leaning)
+    monkeypatch.setattr("viz.trace_cli.LEAST_PAIRS", 1)
+    monkeypatch.setattr("viz.trace_cli.SENTENCES", 5)
+    monkeypatch.setattr("viz.trace_cli.POOL", 10)
+    monkeypatch.setattr("attention_samples.make_tokenizer", lambda: tokenizer)
+    run = make_run(tmp_path / "demo")
+    assert trace(["--run", str(run), "--probe", "--pairs", "40", "--split", "train"]) == 0
+    assert "decides “it”" in capsys.readouterr().out
+    folder = run / "trace"
+    names = {path.name for path in folder.iterdir()}
+    assert {"heads.csv", "places.csv", "pairs.csv", "links.csv"} <= names
+    table = read_table((folder / "heads.csv").read_text(encoding="utf-8"), "heads.csv")
+    assert "pairs of the embedded grammar (train, synthetic), both ways" in table.facts[2]
+    for name in ("effect", "flips", "token_change", "others_change", "wrong", "right_pairs"):
+        assert len(table.values(name)) == 20
+    page = (folder / "trace.md").read_text(encoding="utf-8")
+    assert page.count("\n## ") == 4
 
 
 @pytest.mark.parametrize(
