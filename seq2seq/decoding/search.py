@@ -140,10 +140,9 @@ def log_totals(logits: Tensor) -> Tensor:
 
     On a CPU a few rows at a time, whose exponentials stay in its cache.
     """
-    if logits.device.type != "cpu":
-        return logits.logsumexp(-1)
-    rows = max(1, (1 << 18) // logits.shape[-1])  # 1 MiB
-    parts = [part.logsumexp(-1) for part in torch.split(logits.flatten(0, 1), rows)]
+    flat = logits.flatten(0, 1)
+    numbers = 1 << 18 if logits.device.type == "cpu" else flat.numel()  # 1 MiB
+    parts = [x.logsumexp(-1) for x in flat.split(max(1, numbers // logits.shape[-1]))]
     return torch.cat(parts).view(logits.shape[:-1])
 
 
