@@ -59,8 +59,8 @@ reliably each head looks at the right noun. Writes, into a folder,
 
 EXAMPLES = """
 seq2seq trace --run runs/demo --probe
-seq2seq trace --run runs/demo --text "The road was wet because it was old." \\
-    --other "The road was wet because it was new."
+seq2seq trace --run runs/demo --text "The cat ate the cheese because it was hungry." \\
+    --other "The cat ate the cheese because it was old."
 """
 
 

@@ -204,7 +204,9 @@ def _describe(runs: Interchange) -> str:
     before, goal = (
         f"{float(run.delta.mean()):+.2f}".replace("-", "−") for run in (runs.before, runs.goal)
     )
+    count = len(runs.contrasts)
+    runs_named = f"{count} runs with their counterparts" if count > 1 else "a run with another"
     return (
-        f"interchange of {len(runs.contrasts)} runs with their counterparts · mean log-odds of "
+        f"interchange of {runs_named} · mean log-odds of "
         f"the answer {before}, of the counterpart's {goal} nats"
     )
