@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # The whole way once: sets everything up, trains the default model on the embedded (synthetic)
-# grammar corpus, evaluates it, translates, and draws what every attention head looks at.
+# grammar corpus, evaluates it, translates, shows what every attention head looks at, and measures
+# which heads decide what "it" means.
 # Run again, it skips what is done; `rm -r runs/demo` starts over.
 source "$(dirname "${BASH_SOURCE[0]}")/setup.sh"
 
@@ -39,15 +40,35 @@ TEXT
 seq2seq translate --run "$run" --input "$run/lesson.txt" --output "$run/lesson.translated.txt"
 paste -d '\n' "$run/lesson.txt" <(sed 's/^/  → /' "$run/lesson.translated.txt")
 
-title "Attention of every head"
+title 'Which heads resolve "it"? (causal effect, on the synthetic corpus)'
+if [ ! -f "$run/trace/answer.txt" ]; then
+  rm -rf "$run/trace"
+  seq2seq trace --run "$run" --probe --out "$run/trace" >"$run/trace.part"
+  mv "$run/trace.part" "$run/trace/answer.txt"
+fi
+cat "$run/trace/answer.txt"
+
+title "Every head: what it looks at, and what is lost without it"
+if [ ! -f "$run/heads/answer.txt" ]; then
+  rm -rf "$run/heads"
+  seq2seq heads --run "$run" --out "$run/heads" --limit 150 --ablate loss \
+    --join "$run/trace/heads.csv" >"$run/heads.part"
+  mv "$run/heads.part" "$run/heads/answer.txt"
+fi
+cat "$run/heads/answer.txt"
+
+title "Pictures and page of every head"
 if [ ! -f "$pictures/done" ]; then
-  seq2seq attention --run "$run" --input "$run/lesson.txt" --out "$pictures"
+  seq2seq attention --run "$run" --input "$run/lesson.txt" --out "$pictures" \
+    --join "$run/heads/heads.csv" >"$run/attention.log"
   touch "$pictures/done"
 fi
-echo "$(find "$pictures" -name '*.png' | wc -l) pictures"
+echo "$(find "$pictures" -name '*.png' | wc -l) pictures in $pictures, and the page $pictures/attn.html"
 
 title "Where everything is"
 echo "model and logs   $run"
 echo "quality          $(grep -m1 BLEU "$report") (synthetic corpus)"
+echo "which heads      $run/heads/heads.html, $run/trace/trace.md and route.png"
+echo "page             $pictures/attn.html (open it in a browser)"
 echo "pictures         $pictures"
 echo "Translate:       .venv/bin/seq2seq translate --run $run < your.txt"
