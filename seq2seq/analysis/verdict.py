@@ -39,8 +39,13 @@ def verdict(table: HeadTable, runs: Interchange, together: Sequence[HeadId], wha
     row = table.rows[head]
     share = f"swapping it alone moves the answer {_way(row['effect'])} and {_turns(runs, head)}"
     alone = _breaks(runs, [head])
-    if _decides(table, head, len(runs.contrasts)):
-        often = " most of the time" if len(runs.contrasts) > 1 else ""
+    deciders = [h for h in strongest(table, len(table.rows)) if _decides(table, h, runs)]
+    often = " most of the time" if len(runs.contrasts) > 1 else ""
+    if len(deciders) > 1:  # one after the other: what the first writes, the next passes on
+        names = ", ".join(map(_named, deciders))
+        start = f"Each of {len(deciders)} heads by itself decides {what}{often}: {names}"
+        start = f"{start}; the strongest is {head}: {share}"
+    elif deciders:
         start = f"One head by itself decides {what}{often}: {_named(head)}; {share}"
     else:
         start = f"No single head decides {what}: the strongest is {_named(head)}; {share}"
@@ -73,9 +78,9 @@ def route(table: HeadTable) -> list[str]:
     return lines
 
 
-def _decides(table: HeadTable, head: HeadId, count: int) -> bool:
+def _decides(table: HeadTable, head: HeadId, runs: Interchange) -> bool:
     row = table.rows[head]
-    sure = row["flips_low"] if count > 1 else row["flips"]
+    sure = row["flips_low"] if len(runs.contrasts) > 1 else row["flips"]
     return _number(row["effect"]) >= DECIDES and _number(sure) >= DECIDES
 
 

@@ -283,6 +283,19 @@ def test_one_head_is_said_to_decide_only_if_it_does(runs, effect, low, start):
     assert sentence.startswith(start)
 
 
+def test_several_heads_that_each_decide_are_all_named(runs):
+    """What one writes another may pass on: the strongest is not the only one."""
+    rows = {
+        head: {"effect": effect, "flips": 0.9, "flips_low": 0.8}
+        for head, effect in ((PLANTED, 0.7), (HeadId("enc", 0, 1), 0.8), (HeadId("dec", 0, 0), 0.3))
+    }
+    sentence = verdict(HeadTable([EFFECT, FLIPS], rows), runs, [], "it")
+    assert sentence.startswith(
+        "Each of 2 heads by itself decides it most of the time: enc.0.1 (encoder self-attention), "
+        "cross.0.1 (cross-attention); the strongest is enc.0.1: swapping it alone moves"
+    )
+
+
 def test_a_bright_head_without_effect_is_exposed():
     bright = {"effect": 0.01, "right_pairs": 0.9, "right_low": 0.8}
     rows = {PLANTED: bright, HeadId("enc", 0, 0): {**bright, "effect": 0.5}}
