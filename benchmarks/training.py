@@ -20,15 +20,12 @@ from typing import Any
 import torch
 from common import conditions, median, save
 
+from seq2seq.choices import DataKind, Precision, Schedule, SubwordKind
 from seq2seq.config import (
     DataConfig,
-    DataKind,
     ModelConfig,
     OptimConfig,
-    Precision,
     RunConfig,
-    Schedule,
-    SubwordKind,
     TokenizerConfig,
     TrainConfig,
 )

@@ -7,120 +7,27 @@ frozen and not positional because Hydra's groups merge into them (see docs/archi
 from __future__ import annotations
 
 import dataclasses
-import difflib
 import enum
-import json
 import math
-import types
-import typing
 from dataclasses import dataclass, field
-from pathlib import Path
-from typing import Any, TypeVar
 
+from seq2seq.choices import (
+    Activation,
+    DataKind,
+    Metric,
+    Norm,
+    Normalization,
+    Positions,
+    Precision,
+    Schedule,
+    Search,
+    SubwordKind,
+    Tying,
+    choice,
+)
 from seq2seq.errors import UserError
 
 PAD, UNK, BOS, EOS = 0, 1, 2, 3  # the ids that every vocabulary begins with
-
-FORMAT_VERSION = 1  # of config.json; raised when an older reader would misread a newer file
-
-
-class Norm(enum.StrEnum):
-    """Where layer normalisation stands: after the residual sum (paper) or before the sublayer."""
-
-    post = "post"
-    pre = "pre"
-
-
-class Positions(enum.StrEnum):
-    """How positions enter the embeddings (paper, section 3.5 and Table 3 row E)."""
-
-    sinusoidal = "sinusoidal"
-    learned = "learned"
-
-
-class Tying(enum.StrEnum):
-    """Which embeddings are one matrix: none, decoder input = output, or all (section 3.4)."""
-
-    none = "none"
-    decoder = "decoder"
-    all = "all"
-
-
-class Activation(enum.StrEnum):
-    """The non-linearity of the feed-forward network."""
-
-    relu = "relu"
-    gelu = "gelu"
-
-
-class SubwordKind(enum.StrEnum):
-    """The SentencePiece model type."""
-
-    unigram = "unigram"
-    bpe = "bpe"
-    char = "char"
-
-
-class Normalization(enum.StrEnum):
-    """What happens to Unicode before subword splitting.
-
-    nfc: canonical composition only, so that é typed in two ways is one letter. nfkc:
-    SentencePiece's nmt_nfkc rules, which also rewrite ½, full-width letters and ligatures.
-    identity: nothing.
-    """
-
-    nfc = "nfc"
-    nfkc = "nfkc"
-    identity = "identity"
-
-
-class Schedule(enum.StrEnum):
-    """The learning rate after warm-up: ∝ 1/√update (paper), linear to 0 at the end, or constant."""
-
-    inverse_sqrt = "inverse_sqrt"
-    linear = "linear"
-    constant = "constant"
-
-
-class Precision(enum.StrEnum):
-    """Arithmetic of forward and backward; auto takes bf16 where the device is fast at it."""
-
-    auto = "auto"
-    fp32 = "fp32"
-    bf16 = "bf16"
-    fp16 = "fp16"
-
-
-class Metric(enum.StrEnum):
-    """What decides which checkpoint is best and when to stop, measured on the dev set."""
-
-    bleu = "bleu"
-    chrf = "chrf"
-    loss = "loss"
-    exact = "exact"
-
-
-class DataKind(enum.StrEnum):
-    """Where sentence pairs come from."""
-
-    grammar = "grammar"
-    files = "files"
-    multi30k = "multi30k"
-
-
-class Search(enum.StrEnum):
-    """How a translation is looked for: beam search (beam=1 is greedy) or sampling."""
-
-    beam = "beam"
-    sample = "sample"
-
-
-def _choice(kind: type[enum.StrEnum], value: Any, where: str) -> enum.StrEnum:
-    try:
-        return kind(value)
-    except ValueError:
-        choices = ", ".join(kind)
-        raise UserError(f"{where} is {value!r}, but must be one of {choices}.") from None
 
 
 def _choices(owner: object) -> None:
@@ -128,7 +35,7 @@ def _choices(owner: object) -> None:
     for option in dataclasses.fields(owner):  # type: ignore[arg-type]
         kind, name = type(option.default), option.name
         if issubclass(kind, enum.StrEnum):
-            setattr(owner, name, _choice(kind, getattr(owner, name), _key(owner) + name))
+            setattr(owner, name, choice(kind, getattr(owner, name), _key(owner) + name))
 
 
 def _at_least(owner: object, low: float, *names: str) -> None:
@@ -371,79 +278,3 @@ class RunConfig:
                 "optim.schedule=linear falls to 0 at the end of training: set train.max_updates, "
                 "train.max_minutes or train.max_epochs."
             )
-
-
-T = TypeVar("T")
-
-
-def to_dict(config: object) -> dict[str, Any]:
-    """A JSON-ready dictionary of a config dataclass."""
-    return dataclasses.asdict(config)  # type: ignore[call-overload]
-
-
-def from_dict(cls: type[T], values: dict[str, Any], where: str = "") -> T:
-    """Build `cls` from a dictionary; missing keys take defaults, unknown keys are refused.
-
-    Raises:
-        UserError: an unknown key (with the nearest known one) or a value of the wrong type.
-    """
-    hints = typing.get_type_hints(cls)
-    names = [f.name for f in dataclasses.fields(cls)]  # type: ignore[arg-type]
-    arguments = {}
-    for key, value in values.items():
-        if key not in names:
-            near = difflib.get_close_matches(key, names, 1)
-            hint = f"; did you mean {where}{near[0]}?" if near else "."
-            raise UserError(f"Unknown key {where}{key} in the configuration{hint}")
-        arguments[key] = _convert(hints[key], value, where + key)
-    return cls(**arguments)
-
-
-def _convert(hint: Any, value: Any, where: str) -> Any:
-    if isinstance(hint, types.UnionType):
-        if value is None:
-            return None
-        hint = next(h for h in typing.get_args(hint) if h is not types.NoneType)
-    if dataclasses.is_dataclass(hint) and isinstance(value, dict):
-        return from_dict(typing.cast(type, hint), value, where + ".")
-    if isinstance(hint, type) and issubclass(hint, enum.StrEnum):
-        return _choice(hint, value, where)
-    if hint is float and isinstance(value, int) and not isinstance(value, bool):
-        return float(value)
-    if type(value) is not hint:
-        raise UserError(f"{where} is {value!r}, but must be of type {hint.__name__}.")
-    return value
-
-
-def save_config(config: RunConfig, path: Path) -> None:
-    """Write config.json, replacing an older one in one step."""
-    content = {"format_version": FORMAT_VERSION, **to_dict(config)}
-    temporary = path.with_suffix(".json.new")
-    text = json.dumps(content, indent=2, ensure_ascii=False) + "\n"
-    temporary.write_text(text, encoding="utf-8")
-    temporary.replace(path)
-
-
-def load_config(path: Path) -> RunConfig:
-    """Read config.json.
-
-    Raises:
-        UserError: the file is missing, unreadable, of a newer format, or holds an unknown key.
-    """
-    try:
-        content = json.loads(path.read_text(encoding="utf-8"))
-    except FileNotFoundError:
-        raise UserError(f"{path} does not exist: is {path.parent} a run folder?") from None
-    except OSError as error:
-        raise UserError(f"{path} cannot be read: {error.strerror}.") from None
-    except ValueError as error:  # not UTF-8, or not JSON
-        raise UserError(f"{path} is not valid JSON ({error}).") from None
-    if not isinstance(content, dict):
-        raise UserError(f"{path} does not hold a configuration: copy the run's own file anew.")
-    version = content.pop("format_version", None)
-    if version != FORMAT_VERSION:
-        raise UserError(
-            f"{path} has format version {version}; this program reads version {FORMAT_VERSION}. "
-            "Use the version of the program that wrote it, or train anew."
-        )
-    return from_dict(RunConfig, content)

@@ -10,7 +10,7 @@ from contextlib import AbstractContextManager, contextmanager, nullcontext
 
 import torch
 
-from seq2seq.config import Precision
+from seq2seq.choices import Precision
 from seq2seq.errors import UserError
 
 

@@ -16,7 +16,8 @@ import safetensors.torch
 import torch
 from safetensors import SafetensorError
 
-from seq2seq.config import RunConfig, load_config
+from seq2seq.config import RunConfig
+from seq2seq.config_file import load_config
 from seq2seq.data.tokenizer import Tokenizer
 from seq2seq.device import resolve_device
 from seq2seq.errors import UserError

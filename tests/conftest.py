@@ -5,7 +5,8 @@ from collections import Counter
 import pytest
 import torch
 
-from seq2seq.config import ModelConfig, RunConfig, TokenizerConfig, save_config
+from seq2seq.config import ModelConfig, RunConfig, TokenizerConfig
+from seq2seq.config_file import save_config
 from seq2seq.data.tokenizer import train_tokenizer
 from seq2seq.model.transformer import Transformer
 from seq2seq.run_folder import CONFIG

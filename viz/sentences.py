@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from seq2seq.attention_maps import AttentionMaps
+from seq2seq.choices import Search
 from seq2seq.cli.args import heads_off
-from seq2seq.config import Search
 from seq2seq.data.lines import is_blank, read_lines
 from seq2seq.errors import UserError
 

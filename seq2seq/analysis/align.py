@@ -21,7 +21,7 @@ import numpy as np
 
 from seq2seq.analysis.words import is_unspaced, merge, spell, word_starts
 from seq2seq.attention_maps import Array, AttentionMaps
-from seq2seq.config import Normalization
+from seq2seq.choices import Normalization
 from seq2seq.data.lines import is_blank
 from seq2seq.data.tokenizer import normalise
 from seq2seq.errors import UserError

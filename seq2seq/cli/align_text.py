@@ -8,7 +8,8 @@ from itertools import islice
 from pathlib import Path
 
 from seq2seq.analysis.align import Gold, check_range, parse_gold, split_words
-from seq2seq.config import DataKind, load_config
+from seq2seq.choices import DataKind
+from seq2seq.config_file import load_config
 from seq2seq.data import grammar
 from seq2seq.data.corpus import named_split
 from seq2seq.data.lines import PairFiles, read_lines

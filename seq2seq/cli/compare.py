@@ -6,7 +6,8 @@ import json
 from pathlib import Path
 
 from seq2seq.cli.args import Parser
-from seq2seq.config import RunConfig, load_config
+from seq2seq.config import RunConfig
+from seq2seq.config_file import load_config
 from seq2seq.errors import UserError
 
 EVALUATIONS = "evaluations"

@@ -27,7 +27,7 @@ from omegaconf.errors import OmegaConfBaseException
 from yaml.error import MarkedYAMLError
 
 from seq2seq.cli.options import CONFIG_MODULE, groups
-from seq2seq.config import from_dict, to_dict
+from seq2seq.config_file import from_dict, to_dict
 from seq2seq.errors import UserError
 
 T = TypeVar("T")

@@ -7,8 +7,9 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
+from seq2seq.choices import DataKind
 from seq2seq.cli.args import Parser
-from seq2seq.config import DataConfig, DataKind
+from seq2seq.config import DataConfig
 from seq2seq.data import interchange, libreoffice, multi30k
 from seq2seq.data.corpus import open_corpus
 from seq2seq.data.lines import check_new_folder, write_lines

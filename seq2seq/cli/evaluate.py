@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from seq2seq.choices import DataKind
 from seq2seq.cli.args import (
     SEARCH_OPTIONS,
     Parser,
@@ -22,7 +23,8 @@ from seq2seq.cli.args import (
     show_warnings,
 )
 from seq2seq.cli.compare import EVALUATIONS
-from seq2seq.config import DataConfig, DataKind, DecodeConfig, RunConfig, load_config
+from seq2seq.config import DataConfig, DecodeConfig, RunConfig
+from seq2seq.config_file import load_config
 from seq2seq.errors import UserError
 
 if TYPE_CHECKING:

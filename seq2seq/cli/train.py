@@ -10,9 +10,11 @@ from collections import Counter
 from itertools import islice
 from pathlib import Path
 
+from seq2seq.choices import DataKind
 from seq2seq.cli import options
 from seq2seq.cli.args import INTERRUPTED, Parser, chosen, show_warnings
-from seq2seq.config import DataKind, RunConfig, load_config, to_dict
+from seq2seq.config import RunConfig
+from seq2seq.config_file import load_config, to_dict
 from seq2seq.errors import UserError
 
 FILE_FLAGS = {

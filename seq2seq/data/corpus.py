@@ -14,7 +14,8 @@ from importlib import resources
 from itertools import islice
 from typing import Any
 
-from seq2seq.config import DataConfig, DataKind
+from seq2seq.choices import DataKind
+from seq2seq.config import DataConfig
 from seq2seq.data import grammar, multi30k
 from seq2seq.data.lines import Pair, PairFiles, count_lines, read_lines
 from seq2seq.data.splits import Split, scan, split_off

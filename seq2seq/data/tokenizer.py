@@ -11,7 +11,8 @@ from pathlib import Path
 
 import sentencepiece as spm
 
-from seq2seq.config import BOS, EOS, PAD, UNK, Normalization, SubwordKind, TokenizerConfig
+from seq2seq.choices import Normalization, SubwordKind
+from seq2seq.config import BOS, EOS, PAD, UNK, TokenizerConfig
 from seq2seq.errors import UserError
 
 logger = logging.getLogger(__name__)

@@ -142,7 +142,8 @@ def log_totals(logits: Tensor) -> Tensor:
     """
     flat = logits.flatten(0, 1)
     numbers = 1 << 18 if logits.device.type == "cpu" else flat.numel()  # 1 MiB
-    parts = [x.logsumexp(-1) for x in flat.split(max(1, numbers // logits.shape[-1]))]
+    rows = max(1, numbers // logits.shape[-1])
+    parts = [part.logsumexp(-1) for part in torch.split(flat, rows)]
     return torch.cat(parts).view(logits.shape[:-1])
 
 

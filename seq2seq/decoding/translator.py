@@ -11,7 +11,9 @@ from typing import Any
 import numpy as np
 import torch
 
-from seq2seq.config import BOS, EOS, PAD, UNK, DecodeConfig, Search, from_dict, to_dict
+from seq2seq.choices import Search
+from seq2seq.config import BOS, EOS, PAD, UNK, DecodeConfig
+from seq2seq.config_file import from_dict, to_dict
 from seq2seq.data.batching import pad
 from seq2seq.data.tokenizer import Tokenizer
 from seq2seq.decoding.beam import beam_search

@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from seq2seq.config import Activation
+from seq2seq.choices import Activation
 from seq2seq.model.dropout import Dropout
 
 

@@ -9,7 +9,8 @@ from collections.abc import Callable
 
 from torch import Tensor, nn
 
-from seq2seq.config import ModelConfig, Norm
+from seq2seq.choices import Norm
+from seq2seq.config import ModelConfig
 from seq2seq.model.attention import KeyValue, MultiHeadAttention
 from seq2seq.model.cache import LayerCache
 from seq2seq.model.dropout import Dropout

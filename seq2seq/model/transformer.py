@@ -12,7 +12,8 @@ from dataclasses import dataclass
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from seq2seq.config import PAD, ModelConfig, Norm, Positions, Tying
+from seq2seq.choices import Norm, Positions, Tying
+from seq2seq.config import PAD, ModelConfig
 from seq2seq.model.cache import DecoderState, LayerCache, Memory
 from seq2seq.model.embedding import TokenEmbedding
 from seq2seq.model.init import initialise

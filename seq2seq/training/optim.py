@@ -7,7 +7,8 @@ import math
 import torch
 from torch import nn
 
-from seq2seq.config import OptimConfig, Schedule
+from seq2seq.choices import Schedule
+from seq2seq.config import OptimConfig
 
 
 def peak_rate(config: OptimConfig, d_model: int) -> float:

@@ -9,7 +9,9 @@ from pathlib import Path
 
 import torch
 
-from seq2seq.config import Precision, RunConfig, load_config, save_config, to_dict
+from seq2seq.choices import Precision
+from seq2seq.config import RunConfig
+from seq2seq.config_file import load_config, save_config, to_dict
 from seq2seq.data.batching import BatchPlan
 from seq2seq.data.corpus import Corpus, open_corpus
 from seq2seq.data.store import TokenStore, build_once, build_store

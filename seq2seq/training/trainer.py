@@ -15,7 +15,8 @@ from typing import Any
 
 import torch
 
-from seq2seq.config import Metric, Precision, RunConfig
+from seq2seq.choices import Metric, Precision
+from seq2seq.config import RunConfig
 from seq2seq.data.batching import Batch, BatchPlan
 from seq2seq.device import autocast
 from seq2seq.errors import UserError

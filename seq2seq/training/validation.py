@@ -9,7 +9,8 @@ from dataclasses import dataclass, replace
 
 import torch
 
-from seq2seq.config import UNK, Metric, RunConfig, Search
+from seq2seq.choices import Metric, Search
+from seq2seq.config import UNK, RunConfig
 from seq2seq.data.batching import make_batch
 from seq2seq.data.tokenizer import Tokenizer
 from seq2seq.decoding.translator import Translation, Translator

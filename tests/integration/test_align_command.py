@@ -7,7 +7,8 @@ import pytest
 
 from seq2seq.analysis.capture import capture
 from seq2seq.cli.main import main
-from seq2seq.config import TokenizerConfig, load_config, save_config
+from seq2seq.config import TokenizerConfig
+from seq2seq.config_file import load_config, save_config
 from seq2seq.data import grammar
 from seq2seq.data.tokenizer import train_tokenizer
 from seq2seq.model.transformer import Transformer

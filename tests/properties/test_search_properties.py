@@ -11,7 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
-from seq2seq.config import DecodeConfig, ModelConfig, SubwordKind, TokenizerConfig
+from seq2seq.choices import SubwordKind
+from seq2seq.config import DecodeConfig, ModelConfig, TokenizerConfig
 from seq2seq.data.lines import is_blank
 from seq2seq.data.tokenizer import train_tokenizer
 from seq2seq.decoding.beam import beam_search

@@ -12,7 +12,9 @@ import safetensors.torch
 import torch
 
 from seq2seq.attention_maps import KINDS, AttentionMaps
-from seq2seq.config import Activation, ModelConfig, RunConfig, Tying, save_config
+from seq2seq.choices import Activation, Tying
+from seq2seq.config import ModelConfig, RunConfig
+from seq2seq.config_file import save_config
 from seq2seq.data.tokenizer import Tokenizer, train_tokenizer
 from seq2seq.model.transformer import Transformer
 

@@ -7,7 +7,8 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from seq2seq.config import PAD, ModelConfig, Tying
+from seq2seq.choices import Tying
+from seq2seq.config import PAD, ModelConfig
 from seq2seq.model.transformer import Transformer
 
 SOURCE_VOCAB, TARGET_VOCAB = 11, 13

@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 import torch
 
-from seq2seq.config import BOS, EOS, PAD, DataConfig, SubwordKind, TokenizerConfig
+from seq2seq.choices import SubwordKind
+from seq2seq.config import BOS, EOS, PAD, DataConfig, TokenizerConfig
 from seq2seq.data.batching import BatchPlan, make_batch, pad, plan_epoch
 from seq2seq.data.lines import read_lines
 from seq2seq.data.store import TokenStore, build_store

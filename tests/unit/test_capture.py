@@ -9,7 +9,8 @@ from attention_samples import SENTENCES, FakeTranslation, make_model, make_token
 
 from seq2seq.analysis.capture import capture, capture_each
 from seq2seq.attention_maps import KINDS, AttentionError
-from seq2seq.config import BOS, EOS, Norm, Positions
+from seq2seq.choices import Norm, Positions
+from seq2seq.config import BOS, EOS
 from seq2seq.errors import UserError
 from seq2seq.model.attention import MultiHeadAttention
 

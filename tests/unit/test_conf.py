@@ -10,22 +10,14 @@ from hydra.core.override_parser.overrides_parser import OverridesParser
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from seq2seq.choices import DataKind, Schedule, Search
 from seq2seq.cli import options, train
 from seq2seq.cli.configure import compose, is_choice, option_names, quote, sweep
 from seq2seq.cli.evaluate import EvaluateConfig
 from seq2seq.cli.main import main
 from seq2seq.cli.translate import TranslateConfig
-from seq2seq.config import (
-    DataKind,
-    DecodeConfig,
-    OptimConfig,
-    RunConfig,
-    Schedule,
-    Search,
-    from_dict,
-    save_config,
-    to_dict,
-)
+from seq2seq.config import DecodeConfig, OptimConfig, RunConfig
+from seq2seq.config_file import from_dict, save_config, to_dict
 from seq2seq.errors import UserError
 
 AWKWARD = ["我的.txt", "a=b.pt", "a,b", "~x", "f(x)", "<2en>", "a b", "'q'", 'say "x"', "1e3",

@@ -5,27 +5,17 @@ import json
 
 import pytest
 
+from seq2seq.choices import Metric, Norm, Positions, Precision, Search, SubwordKind, Tying
 from seq2seq.config import (
-    FORMAT_VERSION,
     DataConfig,
     DecodeConfig,
-    Metric,
     ModelConfig,
-    Norm,
     OptimConfig,
-    Positions,
-    Precision,
     RunConfig,
-    Search,
-    SubwordKind,
     TokenizerConfig,
     TrainConfig,
-    Tying,
-    from_dict,
-    load_config,
-    save_config,
-    to_dict,
 )
+from seq2seq.config_file import FORMAT_VERSION, from_dict, load_config, save_config, to_dict
 from seq2seq.errors import UserError
 
 GROUPS = [DataConfig, TokenizerConfig, ModelConfig, OptimConfig, TrainConfig, DecodeConfig]

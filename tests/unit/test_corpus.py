@@ -10,7 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from seq2seq.config import DataConfig, DataKind
+from seq2seq.choices import DataKind
+from seq2seq.config import DataConfig
 from seq2seq.data import splits
 from seq2seq.data.corpus import FILE_OPTIONS, named_split, open_corpus
 from seq2seq.data.lines import write_lines

@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from seq2seq import device as module
-from seq2seq.config import Precision
+from seq2seq.choices import Precision
 from seq2seq.device import autocast, memory_advice, resolve_device, resolve_precision
 from seq2seq.errors import UserError
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 import torch
 
-from seq2seq.config import ModelConfig, OptimConfig, Precision
+from seq2seq.choices import Precision
+from seq2seq.config import ModelConfig, OptimConfig
 from seq2seq.data.batching import make_batch
 from seq2seq.decoding.beam import beam_search
 from seq2seq.device import autocast

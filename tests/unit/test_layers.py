@@ -7,7 +7,7 @@ import torch
 from model_samples import assert_same, randomised, tiny_config
 from torch import nn
 
-from seq2seq.config import Activation, Norm
+from seq2seq.choices import Activation, Norm
 from seq2seq.model.dropout import Dropout
 from seq2seq.model.feed_forward import FeedForward
 from seq2seq.model.layers import DecoderLayer, EncoderLayer, Sublayer

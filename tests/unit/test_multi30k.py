@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from seq2seq.config import DataConfig, DataKind
+from seq2seq.choices import DataKind
+from seq2seq.config import DataConfig
 from seq2seq.data import multi30k
 from seq2seq.data.corpus import named_split, open_corpus
 from seq2seq.data.multi30k import CHECKSUMS, SPLITS, fetch, text_checksum

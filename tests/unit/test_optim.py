@@ -8,7 +8,8 @@ import pytest
 import torch
 from torch import nn
 
-from seq2seq.config import OptimConfig, Schedule
+from seq2seq.choices import Schedule
+from seq2seq.config import OptimConfig
 from seq2seq.training.optim import build_optimizer, learning_rate, peak_rate
 
 SCHEDULES = list(Schedule)

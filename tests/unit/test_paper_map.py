@@ -79,7 +79,7 @@ def test_every_section_of_the_paper_with_something_to_build_is_on_the_map():
     [
         ("ModelConfig.d_k", True),
         ("ModelConfig.d_q", False),
-        ("Norm.post", True),
+        ("ModelConfig", True),
         ("nothing", False),
     ],
 )

@@ -6,7 +6,8 @@ import torch
 from model_samples import random_ids, tiny_config, tiny_model
 from omegaconf import OmegaConf
 
-from seq2seq.config import ModelConfig, Tying
+from seq2seq.choices import Tying
+from seq2seq.config import ModelConfig
 from seq2seq.model.transformer import Transformer, parameter_count
 from seq2seq.run_folder import load_weights
 from seq2seq.training.checkpoint import save_model

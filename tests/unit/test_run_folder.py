@@ -10,7 +10,8 @@ import pytest
 import safetensors.torch
 import torch
 
-from seq2seq.config import TokenizerConfig, load_config, save_config
+from seq2seq.config import TokenizerConfig
+from seq2seq.config_file import load_config, save_config
 from seq2seq.data.tokenizer import JOINT, Tokenizer, train_tokenizer
 from seq2seq.errors import UserError
 from seq2seq.model.transformer import Transformer

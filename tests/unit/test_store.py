@@ -9,7 +9,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from seq2seq.config import DataConfig, SubwordKind, TokenizerConfig
+from seq2seq.choices import SubwordKind
+from seq2seq.config import DataConfig, TokenizerConfig
 from seq2seq.data import store as store_module
 from seq2seq.data.store import TokenStore, build_once, build_store, open_store
 from seq2seq.data.tokenizer import Tokenizer, train_tokenizer

@@ -10,7 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from seq2seq.config import BOS, EOS, PAD, UNK, Normalization, SubwordKind, TokenizerConfig
+from seq2seq.choices import Normalization, SubwordKind
+from seq2seq.config import BOS, EOS, PAD, UNK, TokenizerConfig
 from seq2seq.data.tokenizer import (
     JOINT,
     SOURCE,

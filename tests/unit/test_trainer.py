@@ -14,7 +14,8 @@ import safetensors.torch
 import torch
 from training_samples import Scripted, configuration, metrics, trained, trainer
 
-from seq2seq.config import Metric, ModelConfig, Schedule
+from seq2seq.choices import Metric, Schedule
+from seq2seq.config import ModelConfig
 from seq2seq.errors import UserError
 from seq2seq.run_folder import TRAINING, WEIGHTS, step_folders
 from seq2seq.training.optim import learning_rate

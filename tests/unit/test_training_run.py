@@ -11,7 +11,9 @@ import pytest
 import torch
 from training_samples import configuration
 
-from seq2seq.config import DataConfig, DataKind, Precision, RunConfig, load_config, save_config
+from seq2seq.choices import DataKind, Precision
+from seq2seq.config import DataConfig, RunConfig
+from seq2seq.config_file import load_config, save_config
 from seq2seq.data.store import TokenStore
 from seq2seq.errors import UserError
 from seq2seq.run_folder import load_run

@@ -16,7 +16,8 @@ from model_samples import (
 from test_layers import copy_attention, copy_rest
 from torch import nn
 
-from seq2seq.config import BOS, PAD, Norm, Positions
+from seq2seq.choices import Norm, Positions
+from seq2seq.config import BOS, PAD
 from seq2seq.model.transformer import Transformer
 
 OPTIONS = pytest.mark.parametrize("options", BOTH_NORMS_AND_POSITIONS, ids=lambda o: o["norm"])

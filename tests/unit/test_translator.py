@@ -14,18 +14,9 @@ import torch
 from safetensors.torch import save_model
 from torch import Tensor
 
-from seq2seq.config import (
-    BOS,
-    EOS,
-    PAD,
-    UNK,
-    DecodeConfig,
-    ModelConfig,
-    RunConfig,
-    SubwordKind,
-    TokenizerConfig,
-    save_config,
-)
+from seq2seq.choices import SubwordKind
+from seq2seq.config import BOS, EOS, PAD, UNK, DecodeConfig, ModelConfig, RunConfig, TokenizerConfig
+from seq2seq.config_file import save_config
 from seq2seq.data.batching import make_batch, pad
 from seq2seq.data.tokenizer import Tokenizer, train_tokenizer
 from seq2seq.decoding.beam import beam_search

@@ -10,7 +10,8 @@ import pytest
 import torch
 from training_samples import PAIRS, configuration, tokenizer
 
-from seq2seq.config import Metric, RunConfig
+from seq2seq.choices import Metric
+from seq2seq.config import RunConfig
 from seq2seq.data.batching import make_batch
 from seq2seq.decoding.translator import Translation, Translator
 from seq2seq.errors import UserError

@@ -12,13 +12,12 @@ from typing import Any
 import torch
 from rich.console import Console
 
+from seq2seq.choices import Precision, SubwordKind
 from seq2seq.config import (
     DataConfig,
     ModelConfig,
     OptimConfig,
-    Precision,
     RunConfig,
-    SubwordKind,
     TokenizerConfig,
     TrainConfig,
 )
