@@ -12,7 +12,6 @@ from __future__ import annotations
 import dataclasses
 import io
 import json
-import os
 from collections.abc import Collection
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,6 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from seq2seq.errors import UserError
+from seq2seq.whole_file import write_whole
 
 FORMAT_VERSION = 1  # of the .npz file; raised when an older reader would misread a newer file
 KINDS = ("enc", "dec", "cross")
@@ -195,8 +195,8 @@ class AttentionMaps:
                 "A record holds one sentence, never a batch."
             )
 
-    def to_bytes(self) -> bytes:
-        """The content of a compressed .npz file without pickle; equal records give equal bytes."""
+    def to_arrays(self) -> dict[str, Array]:
+        """All of the record as named arrays; `from_arrays` reads them back."""
         header = {
             "format_version": FORMAT_VERSION,
             "layer_ids": self.layer_ids,
@@ -205,23 +205,48 @@ class AttentionMaps:
             "text": self.text,
             "meta": self.meta,
         }
-        arrays: dict[str, Any] = {
+        arrays: dict[str, Array] = {
             "header": np.frombuffer(json.dumps(header).encode("ascii"), dtype=np.uint8),
             **{f"special_{side}": self.special[side] for side in SIDES},
             **{f"{k}_{i}": w for k in KINDS for i, w in enumerate(self.layers(k))},
         }
         if self.logprob is not None:
             arrays["logprob"] = self.logprob
+        return arrays
+
+    @classmethod
+    def from_arrays(cls, arrays: dict[str, Array], name: str | Path) -> AttentionMaps:
+        """The record that `to_arrays` took apart, checked; `name` of the file is for messages.
+
+        Raises:
+            UserError: no such record, of another format version, or it breaks an invariant.
+        """
+        try:
+            header = json.loads(arrays["header"].tobytes())
+            version = header.pop("format_version", None)
+        except (KeyError, ValueError, AttributeError):
+            raise UserError(f"{name} is not an attention record written by this program.") from None
+        if version != FORMAT_VERSION:
+            ours = f"this program reads version {FORMAT_VERSION}: capture the sentence anew"
+            raise UserError(f"{name} has format version {version}; {ours}.")
+        try:
+            ids = header["layer_ids"]
+            header |= {k: [arrays[f"{k}_{i}"] for i in range(len(ids[k]))] for k in KINDS}
+            header["special"] = {side: arrays[f"special_{side}"] for side in SIDES}
+            maps = cls(**header, logprob=arrays.get("logprob"))
+        except (KeyError, TypeError) as error:
+            raise UserError(f"{name} is an incomplete attention record ({error}).") from None
+        maps.check()
+        return maps
+
+    def to_bytes(self) -> bytes:
+        """The content of a compressed .npz file without pickle; equal records give equal bytes."""
         buffer = io.BytesIO()
-        np.savez_compressed(buffer, **arrays)
+        np.savez_compressed(buffer, **self.to_arrays())  # type: ignore[arg-type]
         return buffer.getvalue()
 
     def save(self, path: str | Path) -> None:
-        """Write a .npz file, all of it or nothing.
-
-        Raises:
-            UserError: the file cannot be written.
-        """
+        """Write a .npz file, all of it or nothing; UserError if that cannot be done."""
         write_whole(self.to_bytes(), Path(path))
 
     @classmethod
@@ -231,46 +256,22 @@ class AttentionMaps:
         Raises:
             UserError: the file is missing, is not such a record, or breaks an invariant.
         """
-        try:
-            with np.load(path, allow_pickle=False) as file:
-                arrays = {name: file[name] for name in file.files}
-            header = json.loads(arrays.pop("header").tobytes())
-        except FileNotFoundError:
-            raise UserError(f"{path} does not exist.") from None
-        except Exception:  # zip, NumPy and JSON each have their own
-            raise UserError(f"{path} is not an attention record written by this program.") from None
-        if header.get("format_version") != FORMAT_VERSION:
-            raise UserError(
-                f"{path} has format version {header.get('format_version')}; this program reads "
-                f"version {FORMAT_VERSION}: capture the sentence anew."
-            )
-        del header["format_version"]
-        try:
-            for kind in KINDS:
-                count = len(header["layer_ids"][kind])
-                header[kind] = [arrays[f"{kind}_{i}"] for i in range(count)]
-            header["special"] = {side: arrays[f"special_{side}"] for side in SIDES}
-            maps = cls(**header, logprob=arrays.get("logprob"))
-        except (KeyError, TypeError) as error:
-            raise UserError(f"{path} is an incomplete attention record ({error}).") from None
-        maps.check()
-        return maps
+        return cls.from_arrays(read_arrays(path), path)
 
 
-def write_whole(content: bytes, path: Path) -> None:
-    """Write a file, all of it or nothing.
+def read_arrays(path: str | Path) -> dict[str, Array]:
+    """All arrays of a .npz file, without unpickling anything.
 
     Raises:
-        UserError: the file cannot be written.
+        UserError: the file is missing, or no such file.
     """
-    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
     try:
-        temporary.write_bytes(content)
-        temporary.replace(path)
-    except OSError as error:
-        raise UserError(f"Cannot write {path}: {error.strerror or error}.") from None
-    finally:
-        temporary.unlink(missing_ok=True)
+        with np.load(path, allow_pickle=False) as file:
+            return {name: file[name] for name in file.files}
+    except FileNotFoundError:
+        raise UserError(f"{path} does not exist.") from None
+    except Exception:  # zip and NumPy each have their own
+        raise UserError(f"{path} is not an attention record written by this program.") from None
 
 
 def _absent(what: str, asked: Collection[Any], valid: Collection[Any], where: str = "") -> str:

@@ -6,8 +6,9 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from seq2seq.analysis.tables import HeadTable
-from seq2seq.attention_maps import AttentionMaps, write_whole
+from seq2seq.attention_maps import AttentionMaps
 from seq2seq.errors import UserError
+from seq2seq.whole_file import write_whole
 from viz.page import MAX_MB, bind
 from viz.page_data import Entry, entry
 

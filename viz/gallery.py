@@ -11,8 +11,9 @@ from matplotlib.figure import Figure
 
 from seq2seq.analysis.heads import summarise
 from seq2seq.analysis.words import to_words
-from seq2seq.attention_maps import KINDS, AttentionMaps, write_whole
+from seq2seq.attention_maps import KINDS, AttentionMaps
 from seq2seq.errors import UserError
+from seq2seq.whole_file import write_whole
 from viz import grid
 from viz.labels import FontWarning
 from viz.style import Look, render

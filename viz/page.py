@@ -26,8 +26,9 @@ import numpy as np
 from seq2seq.analysis.roles import COLUMN as ROLES
 from seq2seq.analysis.roles import NONE, main_role
 from seq2seq.analysis.tables import HeadTable
-from seq2seq.attention_maps import AttentionMaps, write_whole
+from seq2seq.attention_maps import AttentionMaps
 from seq2seq.errors import UserError
+from seq2seq.whole_file import write_whole
 from viz.page_data import Entry, entry, fits_plain, text_of
 
 MAX_MB = 8.0  # of a page; beyond it browsers get slow and mail servers refuse

@@ -12,8 +12,8 @@ from seq2seq.analysis.findings import findings
 from seq2seq.analysis.roles import main_role
 from seq2seq.analysis.similarity import Distances
 from seq2seq.analysis.tables import HeadTable
-from seq2seq.attention_maps import write_whole
 from seq2seq.errors import UserError
+from seq2seq.whole_file import write_whole
 from viz import likeness, summary
 from viz.bright import bright
 from viz.report import Picture, html

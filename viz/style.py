@@ -20,8 +20,8 @@ from matplotlib.colors import Colormap, Normalize, PowerNorm
 from matplotlib.figure import Figure
 from matplotlib.text import Text
 
-from seq2seq.attention_maps import write_whole
 from seq2seq.errors import UserError
+from seq2seq.whole_file import write_whole
 
 FORMATS = ("png", "svg", "pdf")
 INK, GREY, FAINT = "#1a1a1a", "#6b6b6b", "#b5b5b5"
