@@ -191,14 +191,23 @@ class TrainConfig:
     ema: float = 0.0  # decay of a moving average of the weights, used instead of them; 0 = off
     log_every: int = 50  # updates
     max_skips: int = 10  # non-finite updates in a row before giving up
+    snapshots: int = 0  # dev sentences whose attention is kept while training; 0 = none
+    snapshot_file: str | None = None  # and your own: source, or source TAB target
+    snapshot_pairs: int = 100  # dev pairs that the statistics of a snapshot are over
 
     def __post_init__(self) -> None:
         """Check ranges."""
         _choices(self)
-        _at_least(self, 0, "max_minutes", "dev_limit", "samples")
+        _at_least(self, 0, "max_minutes", "dev_limit", "samples", "snapshots")
         _at_least(self, 1, "max_updates", "max_epochs", "max_tokens", "accumulate")
         _at_least(self, 1, "validate_every", "patience", "keep_last", "log_every", "max_skips")
+        _at_least(self, 1, "snapshot_pairs")
         _share(self, "ema")
+
+    @property
+    def watched(self) -> bool:
+        """Whether attention is kept while training."""
+        return self.snapshots > 0 or self.snapshot_file is not None
 
     @property
     def has_end(self) -> bool:

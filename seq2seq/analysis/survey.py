@@ -59,6 +59,36 @@ def survey(
 ) -> Survey:
     """Statistics, roles, sizes, divergence and gradient importance of every head.
 
+    Args:
+        model: a Transformer; left as it was.
+        tokenizer: the model's.
+        pairs: sentences and their translations, along which the model is led.
+        options: choices other than the usual ones.
+        progress: told how many pairs are captured.
+
+    Raises:
+        UserError: no pairs, or one that is too long for the model.
+    """
+    options = options or Options()
+    table, distances = patterns(model, tokenizer, pairs, options, progress=progress)
+    table = table.joined(
+        contribution_sizes(model, tokenizer, pairs),
+        similarity.table(distances, options.alike),
+        importance(model, tokenizer, pairs),
+    )
+    return Survey(table, distances)
+
+
+def patterns(
+    model: Transformer,
+    tokenizer: Tokenizer,
+    pairs: Sequence[Pair],
+    options: Options | None = None,
+    *,
+    progress: Progress | None = None,
+) -> tuple[HeadTable, dict[str, Distances]]:
+    """Roles and statistics of every head, and their divergences: what the weights alone say.
+
     The maps of one sentence are forgotten before the next ones are made.
 
     Args:
@@ -83,13 +113,7 @@ def survey(
         statistics.add(maps)
         compared.add(maps)
         report(progress, done, len(pairs))
-    distances = compared.distances()
-    table = with_roles(statistics.table(), options.thresholds).joined(
-        contribution_sizes(model, tokenizer, pairs),
-        similarity.table(distances, options.alike),
-        importance(model, tokenizer, pairs),
-    )
-    return Survey(table, distances)
+    return with_roles(statistics.table(), options.thresholds), compared.distances()
 
 
 def piece_ranks(tokenizer: Tokenizer) -> dict[str, int]:

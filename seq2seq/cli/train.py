@@ -9,13 +9,17 @@ import sys
 from collections import Counter
 from itertools import islice
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from seq2seq.choices import DataKind
+from seq2seq.choices import DataKind, Positions
 from seq2seq.cli import options
 from seq2seq.cli.args import INTERRUPTED, Parser, chosen, show_warnings
 from seq2seq.config import RunConfig
 from seq2seq.config_file import load_config, to_dict
 from seq2seq.errors import UserError
+
+if TYPE_CHECKING:
+    from seq2seq.training.watch import Watch
 
 FILE_FLAGS = {
     f"{part}_{kind}": f"data.{part}_{kind}"
@@ -217,6 +221,15 @@ def _train(config: RunConfig) -> int:
         )
     from seq2seq.training.run import train
 
-    result = train(config, folder, resume=config.resume)
+    watch = _watch(config, folder) if config.train.watched else None
+    result = train(config, folder, resume=config.resume, watch=watch)
     print(f"run: {folder}", flush=True)
     return INTERRUPTED if result.interrupted else 0
+
+
+def _watch(config: RunConfig, folder: Path) -> Watch:
+    """What keeps attention while the model learns."""
+    from seq2seq.analysis.track import tracker
+
+    limit = config.model.max_positions if config.model.positions is Positions.learned else None
+    return lambda tokenizer, dev: tracker(config.train, folder, tokenizer, dev, limit=limit)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import safetensors.torch
@@ -62,3 +64,16 @@ class MovingAverage:
         for parameter, shadow, weight in zip(self.parameters, self.shadow, raw, strict=True):
             shadow.copy_(parameter)
             parameter.copy_(weight)
+
+
+@contextmanager
+def averaged(average: MovingAverage | None) -> Iterator[None]:
+    """While the block runs, the model has the averaged weights, if there is an average."""
+    if average is None:
+        yield
+        return
+    average.swap()
+    try:
+        yield
+    finally:
+        average.swap()

@@ -99,6 +99,39 @@ class Reporter:
                 if isinstance(value, int | float):
                     self.tensorboard.add_scalar(f"{kind}/{name}", value, update)
 
+    def trained(
+        self, progress: State, window: Window, rate: float, share: float, *, line: bool
+    ) -> None:
+        """Tell of an update: the bar always, and if `line` the means since the last line.
+
+        Args:
+            progress: where training stands.
+            window: sums since the last line.
+            rate: learning rate of the update.
+            share: of training done, from 0 to 1.
+            line: whether to keep the numbers.
+        """
+        left = clock(progress.seconds * (1 - share) / share) if share else "?"
+        speed = window.tokens / max(time.perf_counter() - window.begin, 1e-9)
+        loss = window.loss / window.tokens
+        text = (
+            f"update {progress.update}  epoch {progress.epoch + 1}  loss {loss:.3f}  "
+            f"lr {rate:.2e}  {speed:,.0f} tokens/s  {left} left"
+        )
+        self.advance(share, text, line=line)
+        if line:
+            values = {
+                "loss": loss,
+                "lr": rate,
+                "gradient_norm": window.norm,
+                "tokens_per_second": speed,
+                "tokens": progress.tokens,
+                "epoch": progress.epoch,
+                "seconds": progress.seconds,
+                "skipped": progress.skipped,
+            }
+            self.record("train", progress.update, values)
+
     def validated(self, progress: State, result: Validation, *, is_best: bool) -> None:
         """Tell of a validation: one line, sample translations, advice; all kept in files."""
         self.record("dev", progress.update, {**result.values, "seconds": progress.seconds})

@@ -29,9 +29,12 @@ from seq2seq.training.checkpoint import write_json
 from seq2seq.training.log import Reporter, clock
 from seq2seq.training.trainer import Trainer, TrainResult
 from seq2seq.training.validation import Validator
+from seq2seq.training.watch import Watch
 
 
-def train(config: RunConfig, run_dir: Path, *, resume: bool = False) -> TrainResult:
+def train(
+    config: RunConfig, run_dir: Path, *, resume: bool = False, watch: Watch | None = None
+) -> TrainResult:
     """Train a model into `run_dir`.
 
     Args:
@@ -39,6 +42,7 @@ def train(config: RunConfig, run_dir: Path, *, resume: bool = False) -> TrainRes
             caller checks.
         run_dir: new folder, or with `resume` the folder of the run to go on with.
         resume: go on from the last checkpoint.
+        watch: makes what looks at the model while it learns; None: nothing does.
 
     Raises:
         UserError: for whatever the user can put right.
@@ -65,6 +69,7 @@ def train(config: RunConfig, run_dir: Path, *, resume: bool = False) -> TrainRes
     config.train.max_tokens = budget
     plan = BatchPlan(store, budget, config.seed)
     validator = Validator(config, tokenizer, corpus.dev)
+    watcher = watch(tokenizer, corpus.dev) if watch else None
     try:  # once more: another run of this name may have begun while the text was prepared
         run_dir.mkdir(parents=True, exist_ok=resume)
     except FileExistsError:
@@ -75,7 +80,7 @@ def train(config: RunConfig, run_dir: Path, *, resume: bool = False) -> TrainRes
         write_json(run_dir / CORPUS, {"fingerprint": corpus.fingerprint})
     save_config(config, run_dir / CONFIG)
     with Reporter(run_dir) as reporter:
-        trainer = Trainer(config, run_dir, plan, validator, reporter, device)
+        trainer = Trainer(config, run_dir, plan, validator, reporter, device, watcher)
         _introduce(reporter, config, corpus, store, trainer, plan)
         if resume:
             trainer.resume()
@@ -151,7 +156,7 @@ def _introduce(
     trainer: Trainer,
     plan: BatchPlan,
 ) -> None:
-    for note in corpus.notes:
+    for note in [*corpus.notes, *(trainer.watcher.notes if trainer.watcher else [])]:
         reporter.say(f"note: {note}")
     if unknown := trainer.validator.unknown:
         reporter.say(

@@ -23,13 +23,14 @@ from seq2seq.errors import UserError
 from seq2seq.model.transformer import Transformer
 from seq2seq.run_folder import WEIGHTS, load_weights
 from seq2seq.training import checkpoint
-from seq2seq.training.averaging import MovingAverage
+from seq2seq.training.averaging import MovingAverage, averaged
 from seq2seq.training.checkpoint import Progress
 from seq2seq.training.interrupt import stop_on_signals
-from seq2seq.training.log import Reporter, Window, clock
+from seq2seq.training.log import Reporter, Window
 from seq2seq.training.loss import summed_loss
 from seq2seq.training.optim import build_optimizer, learning_rate
 from seq2seq.training.validation import Validator
+from seq2seq.training.watch import Watcher, is_early
 
 
 @dataclass(frozen=True)
@@ -56,6 +57,7 @@ class Trainer:
         validator: measures on the dev set.
         reporter: told of everything.
         device: where the model computes.
+        watcher: looks at the model early on and at every validation.
     """
 
     def __init__(
@@ -66,6 +68,7 @@ class Trainer:
         validator: Validator,
         reporter: Reporter,
         device: torch.device,
+        watcher: Watcher | None = None,
     ) -> None:
         self.config = config
         self.run_dir = run_dir
@@ -73,6 +76,7 @@ class Trainer:
         self.validator = validator
         self.reporter = reporter
         self.device = device
+        self.watcher = watcher
         torch.manual_seed(config.seed % (1 << 63))
         self.model = Transformer(config.model).to(device)
         self.optimizer = build_optimizer(self.model, config.optim)
@@ -99,6 +103,8 @@ class Trainer:
             self.scaler.load_state_dict(state["scaler"])
         checkpoint.tidy(self.run_dir, self.progress, state["metric"])
         self.reporter.rewind(self.progress.update)
+        if self.watcher:
+            self.watcher.rewind(self.progress.update)
         if state["metric"] != self.config.train.metric.value:
             self.progress.best_value = self.progress.best_loss = None
             self.progress.worse = 0
@@ -121,16 +127,20 @@ class Trainer:
     def run(self) -> TrainResult:
         """Train to the end or until the user stops it; leaves a checkpoint in every case."""
         self.model.train()
-        progress = self.progress
+        progress, every = self.progress, self.config.train.validate_every
         reason = None
         with stop_on_signals(self.stop):
+            if progress.validated == progress.update or is_early(progress.update, every):
+                self._look()
             for batches in self._updates():
                 self._update(batches)
                 if self.stopping and self._share() < 1.0:
                     self._save(is_best=False)
                     reason = "interrupted"
-                elif progress.update % self.config.train.validate_every == 0:
+                elif progress.update % every == 0:
                     reason = self._validate()
+                elif is_early(progress.update, every):
+                    self._look()
                 if reason:
                     return TrainResult(self.run_dir, reason, progress)
             if progress.validated < progress.update:
@@ -222,38 +232,29 @@ class Trainer:
             )
 
     def _report(self, rate: float) -> None:
-        progress, window = self.progress, self._window
-        share = self._share()
-        line = progress.update % self.config.train.log_every == 0 or progress.update == 1
-        left = clock(progress.seconds * (1 - share) / share) if share else "?"
-        speed = window.tokens / max(time.perf_counter() - window.begin, 1e-9)
-        loss = window.loss / window.tokens
-        text = (
-            f"update {progress.update}  epoch {progress.epoch + 1}  loss {loss:.3f}  "
-            f"lr {rate:.2e}  {speed:,.0f} tokens/s  {left} left"
-        )
-        self.reporter.advance(share, text, line=line)
+        update = self.progress.update
+        line = update % self.config.train.log_every == 0 or update == 1
+        self.reporter.trained(self.progress, self._window, rate, self._share(), line=line)
         if line:
-            values = {
-                "loss": loss,
-                "lr": rate,
-                "gradient_norm": window.norm,
-                "tokens_per_second": speed,
-                "tokens": progress.tokens,
-                "epoch": progress.epoch,
-                "seconds": progress.seconds,
-                "skipped": progress.skipped,
-            }
-            self.reporter.record("train", progress.update, values)
             self._window = Window()
+
+    def _look(self) -> None:
+        """Let the watcher see what would be saved now; its time does not count as training."""
+        if self.watcher is None:
+            return
+        begin = time.perf_counter()
+        with averaged(self.average):
+            note = self.watcher(self.model, self.progress.update)
+        if note:
+            self.reporter.say(note)
+        spent = time.perf_counter() - begin
+        self._clock_start += spent
+        self._window.begin += spent
 
     def _validate(self) -> str | None:
         """Measure, save, show; returns why to stop, if so."""
-        if self.average:
-            self.average.swap()
-        result = self.validator(self.model)
-        if self.average:
-            self.average.swap()
+        with averaged(self.average):
+            result = self.validator(self.model)
         progress, train = self.progress, self.config.train
         progress.validated = progress.update
         better = result.better_than(progress.best_value, train.metric)
@@ -269,6 +270,7 @@ class Trainer:
         progress.seconds = time.perf_counter() - self._clock_start
         self._save(is_best=is_best)
         self.reporter.validated(progress, result, is_best=is_best)
+        self._look()
         self._window = Window()
         if train.patience is not None and progress.worse >= train.patience:
             return f"no better {train.metric} for {progress.worse} validations"
@@ -281,17 +283,15 @@ class Trainer:
             "metric": self.config.train.metric.value,
             "plan": self.plan.identity,
         }
-        if self.average:
-            self.average.swap()
-            state["raw_weights"] = self.average.shadow
-        checkpoint.write_step(
-            self.run_dir,
-            self.progress,
-            lambda file: checkpoint.save_model(self.model, file),
-            state,
-        )
-        if self.average:
-            self.average.swap()
+        with averaged(self.average):
+            if self.average:
+                state["raw_weights"] = self.average.shadow
+            checkpoint.write_step(
+                self.run_dir,
+                self.progress,
+                lambda file: checkpoint.save_model(self.model, file),
+                state,
+            )
         if is_best:
             checkpoint.point_at_best(self.run_dir, self.progress, state["metric"])
         checkpoint.prune_steps(self.run_dir, self.config.train.keep_last, self.progress.best_step)
