@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import dataclasses
 import io
-import json
 from collections.abc import Collection
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,10 +19,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from seq2seq import attention_checks as checks
+from seq2seq.attention_checks import Array as Array
+from seq2seq.attention_checks import AttentionError as AttentionError
+from seq2seq.attention_file import from_header, gathered, named, to_header
+from seq2seq.attention_file import read_arrays as read_arrays
 from seq2seq.errors import UserError
 from seq2seq.whole_file import write_whole
 
-FORMAT_VERSION = 1  # of the .npz file; raised when an older reader would misread a newer file
 KINDS = ("enc", "dec", "cross")
 KIND_NAMES = {
     "enc": "encoder self-attention",
@@ -32,11 +35,30 @@ KIND_NAMES = {
 }
 SIDES = ("src", "tgt_in", "tgt_out")
 
-Array = NDArray[Any]
 
+@dataclass(frozen=True, eq=False)
+class QueryKey:
+    """What the weights of a layer were computed from; Dk is the width of a head."""
 
-class AttentionError(UserError):
-    """A record that contradicts itself, or a layer or head that it does not hold."""
+    query: Array  # [H, queries, Dk]
+    key: Array  # [H, keys, Dk]
+
+    @property
+    def scores(self) -> Array:
+        """q·k / √Dk, [H, queries, keys]: before the mask and the softmax (paper, equation 1)."""
+        query, key = (x.astype(np.float64) for x in (self.query, self.key))
+        return query @ key.swapaxes(1, 2) / np.sqrt(query.shape[-1])
+
+    def terms(self, index: int, query: int, key: int) -> Array:
+        """What each dimension adds to a score, [Dk]: q_d k_d / √Dk.
+
+        Args:
+            index: the head's place in the layer.
+            query: row.
+            key: column.
+        """
+        product = self.query[index, query].astype(np.float64) * self.key[index, key]
+        return product / np.sqrt(len(product))
 
 
 @dataclass(frozen=True, eq=False)
@@ -59,6 +81,9 @@ class AttentionMaps:
     special: dict[str, NDArray[np.bool_]]  # side → which of its labels are control tokens
     text: dict[str, str]  # "source", "target": as the user would write them
     logprob: Array | None = None  # [T] log-probability of tgt_out, in nats
+    # kind → for each layer held; None: not captured
+    norms: dict[str, list[Array]] | None = None  # ‖α f(x)‖ (Kobayashi et al. 2020), as weights
+    qk: dict[str, list[QueryKey]] | None = None
     meta: dict[str, Any] = dataclasses.field(default_factory=dict)  # provenance, JSON-ready
 
     @property
@@ -135,19 +160,30 @@ class AttentionMaps:
         _require(heads, known, "head")
         arrays: dict[str, Any] = {kind: [] for kind in KINDS}
         head_ids: dict[str, list[list[int]]] = {kind: [] for kind in KINDS}
+        norms: dict[str, list[Array]] = {kind: [] for kind in KINDS}
+        qk: dict[str, list[QueryKey]] = {kind: [] for kind in KINDS}
         for kind in KINDS:
             for index in chosen[kind]:
-                weights, ids = self.layer(kind, index)
+                place = self.layer_ids[kind].index(index)
+                ids = self.head_ids[kind][place]
                 rows = [r for r, head in enumerate(ids) if heads is None or head in heads]
-                arrays[kind].append(weights if len(rows) == len(ids) else weights[rows])
+                arrays[kind].append(_take(self.layers(kind)[place], rows))
                 head_ids[kind].append([ids[r] for r in rows])
+                if self.norms is not None:
+                    norms[kind].append(_take(self.norms[kind][place], rows))
+                if self.qk is not None:
+                    both = self.qk[kind][place]
+                    qk[kind].append(QueryKey(_take(both.query, rows), _take(both.key, rows)))
+        arrays["norms"] = None if self.norms is None else norms
+        arrays["qk"] = None if self.qk is None else qk
         return dataclasses.replace(self, **arrays, layer_ids=chosen, head_ids=head_ids)
 
     def check(self, atol: float | None = None) -> None:
         """Hold the record to its invariants.
 
         Labels, identities and shapes agree; weights are finite and in [0, 1]; each row sums to 1;
-        no decoder query sees a later key (exactly 0).
+        no decoder query sees a later key (exactly 0). Norms are weights times one length for each
+        key, and the softmax of the scores is the weights.
 
         Args:
             atol: tolerance of row sums; default what capture noted for the model's precision, 1e-5.
@@ -157,61 +193,45 @@ class AttentionMaps:
         """
         atol = float(self.meta.get("tolerance", 1e-5)) if atol is None else atol
         for side in SIDES:
-            if self.special[side].shape != (len(self.labels(side)),):
-                raise AttentionError(
-                    f"The mask of special tokens of {side} has shape {self.special[side].shape}, "
-                    f"but there are {len(self.labels(side))} labels."
-                )
-        if self.logprob is not None and self.logprob.shape != (len(self.tgt_out),):
-            raise AttentionError(
-                f"logprob has shape {self.logprob.shape}, but there are {len(self.tgt_out)} "
-                "tgt_out labels."
-            )
+            checks.check_flags(side, self.special[side], len(self.labels(side)))
+        checks.check_logprob(self.logprob, len(self.tgt_out))
         for kind in KINDS:
-            self._check_identities(kind)
-            for place, weights in enumerate(self.layers(kind)):
+            rows, columns = self.query_side(kind), self.key_side(kind)
+            layers = self.layers(kind)
+            held = [self.layer_ids, self.head_ids, *(x for x in (self.norms, self.qk) if x)]
+            checks.check_identities(KIND_NAMES[kind], len(layers), [len(one[kind]) for one in held])
+            for place, weights in enumerate(layers):
                 name = f"{KIND_NAMES[kind]} layer {self.layer_ids[kind][place]}"
-                heads = self.head_ids[kind][place]
-                self._check_shape(kind, name, weights, len(heads))
-                _check_weights(name, heads, weights, atol)
-                if kind == "dec":
-                    _fail_where(np.triu(weights, 1) != 0, name, heads, weights, "sees a later key")
-
-    def _check_identities(self, kind: str) -> None:
-        held, layers, heads = (len(x[kind]) for x in (vars(self), self.layer_ids, self.head_ids))
-        if not held == layers == heads:
-            raise AttentionError(
-                f"{KIND_NAMES[kind]}: {held} layers of weights, but {layers} layer ids and "
-                f"{heads} lists of head ids."
-            )
-
-    def _check_shape(self, kind: str, name: str, weights: Array, heads: int) -> None:
-        rows, columns = self.query_side(kind), self.key_side(kind)
-        expected = (heads, len(self.labels(rows)), len(self.labels(columns)))
-        if weights.shape != expected:
-            raise AttentionError(
-                f"{name}: the weights have shape {weights.shape}, but {heads} heads, "
-                f"{expected[1]} {rows} labels and {expected[2]} {columns} labels need {expected}. "
-                "A record holds one sentence, never a batch."
-            )
+                layer = checks.Layer(name, self.head_ids[kind][place], causal=kind == "dec")
+                sides = {side: len(self.labels(side)) for side in (rows, columns)}
+                checks.check_shape(layer, weights, (rows, sides[rows]), (columns, sides[columns]))
+                checks.check_weights(layer, weights, atol)
+                if self.norms is not None:
+                    checks.check_norms(layer, weights, self.norms[kind][place], atol, self.level)
+                if self.qk is not None:
+                    checks.check_scores(layer, weights, self.qk[kind][place].scores, atol)
 
     def to_arrays(self) -> dict[str, Array]:
         """All of the record as named arrays; `from_arrays` reads them back."""
         header = {
-            "format_version": FORMAT_VERSION,
             "layer_ids": self.layer_ids,
             "head_ids": self.head_ids,
             **{side: self.labels(side) for side in SIDES},
             "text": self.text,
             "meta": self.meta,
         }
-        arrays: dict[str, Array] = {
-            "header": np.frombuffer(json.dumps(header).encode("ascii"), dtype=np.uint8),
-            **{f"special_{side}": self.special[side] for side in SIDES},
-            **{f"{k}_{i}": w for k in KINDS for i, w in enumerate(self.layers(k))},
-        }
+        arrays = {"header": to_header(header)}
+        arrays |= {f"special_{side}": self.special[side] for side in SIDES}
+        arrays |= named({kind: self.layers(kind) for kind in KINDS})
         if self.logprob is not None:
             arrays["logprob"] = self.logprob
+        if self.norms is not None:
+            arrays |= named(self.norms, "norms_")
+        if self.qk is not None:
+            arrays |= named(
+                {kind: [one.query for one in self.qk[kind]] for kind in KINDS}, "query_"
+            )
+            arrays |= named({kind: [one.key for one in self.qk[kind]] for kind in KINDS}, "key_")
         return arrays
 
     @classmethod
@@ -221,18 +241,16 @@ class AttentionMaps:
         Raises:
             UserError: no such record, of another format version, or it breaks an invariant.
         """
-        try:
-            header = json.loads(arrays["header"].tobytes())
-            version = header.pop("format_version", None)
-        except (KeyError, ValueError, AttributeError):
-            raise UserError(f"{name} is not an attention record written by this program.") from None
-        if version != FORMAT_VERSION:
-            ours = f"this program reads version {FORMAT_VERSION}: capture the sentence anew"
-            raise UserError(f"{name} has format version {version}; {ours}.")
+        header = from_header(arrays, name)
         try:
             ids = header["layer_ids"]
-            header |= {k: [arrays[f"{k}_{i}"] for i in range(len(ids[k]))] for k in KINDS}
+            header |= gathered(ids, arrays)
             header["special"] = {side: arrays[f"special_{side}"] for side in SIDES}
+            if any(one.startswith("norms_") for one in arrays):
+                header["norms"] = gathered(ids, arrays, "norms_")
+            if any(one.startswith("query_") for one in arrays):
+                query, key = (gathered(ids, arrays, prefix) for prefix in ("query_", "key_"))
+                header["qk"] = {kind: list(map(QueryKey, query[kind], key[kind])) for kind in KINDS}
             maps = cls(**header, logprob=arrays.get("logprob"))
         except (KeyError, TypeError) as error:
             raise UserError(f"{name} is an incomplete attention record ({error}).") from None
@@ -259,19 +277,8 @@ class AttentionMaps:
         return cls.from_arrays(read_arrays(path), path)
 
 
-def read_arrays(path: str | Path) -> dict[str, Array]:
-    """All arrays of a .npz file, without unpickling anything.
-
-    Raises:
-        UserError: the file is missing, or no such file.
-    """
-    try:
-        with np.load(path, allow_pickle=False) as file:
-            return {name: file[name] for name in file.files}
-    except FileNotFoundError:
-        raise UserError(f"{path} does not exist.") from None
-    except Exception:  # zip and NumPy each have their own
-        raise UserError(f"{path} is not an attention record written by this program.") from None
+def _take(array: Array, rows: list[int]) -> Array:
+    return array if len(rows) == len(array) else array[rows]
 
 
 def _absent(what: str, asked: Collection[Any], valid: Collection[Any], where: str = "") -> str:
@@ -283,18 +290,3 @@ def _require(asked: Collection[int] | None, valid: list[int], what: str) -> None
     unknown = sorted(set(asked or ()) - set(valid))
     if unknown:
         raise AttentionError(_absent(what, unknown, sorted(set(valid))))
-
-
-def _check_weights(name: str, heads: list[int], weights: Array, atol: float) -> None:
-    _fail_where(~np.isfinite(weights), name, heads, weights, "is not a number")
-    _fail_where((weights < 0) | (weights > 1 + 1e-6), name, heads, weights, "is outside [0, 1]")
-    sums = weights.sum(-1, keepdims=True, dtype=np.float64)
-    _fail_where(np.abs(sums - 1) > atol, name, heads, sums, "is the row's sum, which must be 1")
-
-
-def _fail_where(bad: Array, name: str, heads: list[int], values: Array, what: str) -> None:
-    if bad.any():
-        head, row, column = (int(i) for i in np.argwhere(bad)[0])
-        place = f"row {row}" if values.shape[-1] == 1 else f"row {row} column {column}"
-        value = values[head, row, column]
-        raise AttentionError(f"{name} head {heads[head]} {place}: {value:.6g} {what}.")

@@ -9,20 +9,23 @@ Letters: B sentences, S source positions, T target positions, H heads.
 
 from __future__ import annotations
 
-import contextlib
 import platform
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from itertools import islice
 from typing import Any
 
 import numpy as np
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
+from seq2seq.analysis.flow import contribution
+from seq2seq.analysis.observe import Seen, observed, undisturbed
 from seq2seq.analysis.pairs import Pair, PieceTokenizer, Translate, read_pairs
-from seq2seq.attention_maps import KIND_NAMES, KINDS, Array, AttentionError, AttentionMaps
+from seq2seq.attention_maps import KIND_NAMES, KINDS, Array, AttentionError, AttentionMaps, QueryKey
 from seq2seq.config import BOS, EOS, PAD
 from seq2seq.errors import UserError
+from seq2seq.model.transformer import Transformer
 from seq2seq.version import __version__
 
 BATCH = 8  # sentences in one pass; keeps 6 layers × 8 heads × 3 kinds of 150 tokens near 100 MB
@@ -30,8 +33,8 @@ ALTERNATIVES = 5  # most probable pieces noted for each step of decoding
 COARSE_TOLERANCE = 1e-2  # row sums of weights that were computed in 16 bits
 
 
-def capture(
-    model: nn.Module,
+def capture(  # noqa: PLR0913 — what to record, each with its own name
+    model: Transformer,
     tokenizer: PieceTokenizer,
     sources: str | Sequence[str],
     targets: str | Sequence[str] | None = None,
@@ -40,6 +43,8 @@ def capture(
     kinds: Collection[str] | None = None,
     layers: Collection[int] | None = None,
     heads: Collection[int] | None = None,
+    norms: bool = False,
+    qk: bool = False,
 ) -> list[AttentionMaps]:
     """The attention of every head for each sentence, as a list; for many, see `capture_each`.
 
@@ -52,18 +57,22 @@ def capture(
         kinds: of "enc", "dec", "cross"; None: all.
         layers: numbers of the layers to keep; None: all.
         heads: numbers of the heads to keep; None: all.
+        norms: also record ‖α f(x)‖ of every weight.
+        qk: also record the queries and keys that the weights come from.
 
     Raises:
         UserError: as `capture_each`, and for a kind, layer or head that the model lacks.
     """
     sources = [sources] if isinstance(sources, str) else sources
     targets = [targets] if isinstance(targets, str) else targets
-    records = capture_each(model, tokenizer, sources, targets, translate=translate)
+    records = capture_each(
+        model, tokenizer, sources, targets, translate=translate, norms=norms, qk=qk
+    )
     return [maps.select(kinds, layers, heads) for maps in records]
 
 
-def capture_each(
-    model: nn.Module,
+def capture_each(  # noqa: PLR0913 — what to record, each with its own name
+    model: Transformer,
     tokenizer: PieceTokenizer,
     sources: Iterable[str],
     targets: Iterable[str] | None = None,
@@ -72,6 +81,8 @@ def capture_each(
     max_tokens: int | None = None,
     meta: dict[str, Any] | None = None,
     batch: int = BATCH,
+    norms: bool = False,
+    qk: bool = False,
 ) -> Iterator[AttentionMaps]:
     """Yield the record of one sentence after the other; memory does not grow with their number.
 
@@ -84,6 +95,8 @@ def capture_each(
         max_tokens: refuse longer sentences, on either side.
         meta: provenance that the records carry on, such as run and step.
         batch: sentences in one pass of the model.
+        norms: also record ‖α f(x)‖ of every weight.
+        qk: also record the queries and keys that the weights come from.
 
     Raises:
         UserError: more or fewer targets than sources, neither targets nor `translate`, or a
@@ -97,12 +110,13 @@ def capture_each(
         for pair in chunk:
             number += 1
             _check_length(model, pair, number, max_tokens)
-        for maps in _forced_pass(model, tokenizer, chunk, meta or {}):
+        seen = _forced_pass(model, tokenizer, chunk, norms=norms, qk=qk)
+        for maps in _records(tokenizer, chunk, seen, meta or {}):
             maps.check()
             yield maps
 
 
-def _check_length(model: nn.Module, pair: Pair, number: int, max_tokens: int | None) -> None:
+def _check_length(model: Transformer, pair: Pair, number: int, max_tokens: int | None) -> None:
     longest = max(len(pair.source), len(pair.target))
     where = f"Sentence {number} ({pair.text['source'][:40]!r} …) has {longest} tokens"
     limit = getattr(model, "position_limit", None)
@@ -115,49 +129,68 @@ def _check_length(model: nn.Module, pair: Pair, number: int, max_tokens: int | N
         )
 
 
+@dataclass(frozen=True)
+class _Pass:
+    """What a pass over a batch showed; `arrays` hold a batch for each layer of a kind."""
+
+    weights: dict[str, list[Array]]  # [B, H, queries, keys]
+    norms: dict[str, list[Array]] | None  # the same
+    query: dict[str, list[Array]] | None  # [B, H, queries, Dk]
+    key: dict[str, list[Array]] | None  # [B, H, keys, Dk]
+    logprob: Array  # [B, T]
+    alternatives: list[list[Any]]
+    precision: str
+
+
 def _forced_pass(
-    model: nn.Module, tokenizer: PieceTokenizer, pairs: list[Pair], meta: dict[str, Any]
-) -> list[AttentionMaps]:
+    model: Transformer, tokenizer: PieceTokenizer, pairs: list[Pair], *, norms: bool, qk: bool
+) -> _Pass:
     device = next(model.parameters()).device
     source = _padded([pair.source for pair in pairs], device)  # [B, S]
     target_in = _padded([pair.target_in for pair in pairs], device)  # [B, T]
     target_out = _padded([pair.target for pair in pairs], device)  # [B, T]
-    with undisturbed(model):
-        found = model.attention_weights(source, target_in)  # type: ignore[operator]
-        logs = found.logits.log_softmax(-1)  # [B, T, V]
-        logprob = logs.gather(-1, target_out[..., None]).squeeze(-1)
+    with undisturbed(model), observed(model) as seen:
+        logits = model.attention_weights(source, target_in).logits
+        logs = logits.log_softmax(-1)  # [B, T, V]
         best = logs.topk(min(ALTERNATIVES, logs.size(-1)))
-        dtype = str(found.logits.dtype).removeprefix("torch.")
-    batches = {
-        "enc": [_to_numpy(w) for w in found.encoder],
-        "dec": [_to_numpy(w) for w in found.decoder],
-        "cross": [_to_numpy(w) for w in found.cross],
-    }
+
+        def of_all(part: Callable[[Seen], Tensor]) -> dict[str, list[Array]]:
+            found: dict[str, list[Array]] = {kind: [] for kind in KINDS}
+            for (kind, _), one in seen.items():
+                found[kind].append(_to_numpy(part(one)))
+            return found
+
+        return _Pass(
+            weights=of_all(lambda one: one.weights),
+            norms=of_all(lambda one: contribution(one).by_head()) if norms else None,
+            query=of_all(lambda one: one.query) if qk else None,
+            key=of_all(lambda one: one.kv.key) if qk else None,
+            logprob=_to_numpy(logs.gather(-1, target_out[..., None]).squeeze(-1)),
+            alternatives=_alternatives(tokenizer, best.indices, best.values),
+            precision=str(logits.dtype).removeprefix("torch."),
+        )
+
+
+def _records(
+    tokenizer: PieceTokenizer, pairs: list[Pair], found: _Pass, meta: dict[str, Any]
+) -> Iterator[AttentionMaps]:
+    """One record after the other from a pass, with where it comes from."""
+    coarse = found.precision in ("bfloat16", "float16")
     facts = {
         **meta,
         "level": "piece",
-        "precision": dtype,
-        "tolerance": COARSE_TOLERANCE if dtype in ("bfloat16", "float16") else 1e-5,
-        "depth": {kind: len(batches[kind]) for kind in KINDS},
+        "precision": found.precision,
+        "tolerance": COARSE_TOLERANCE if coarse else 1e-5,
+        "depth": {kind: len(found.weights[kind]) for kind in KINDS},
         "versions": {
             "seq2seq": __version__,
             "torch": torch.__version__,
             "python": platform.python_version(),
         },
     }
-    logprobs = _to_numpy(logprob)
-    others = _alternatives(tokenizer, best.indices, best.values)
-    return [
-        _record(
-            tokenizer,
-            pair,
-            batches,
-            row,
-            logprobs[row],
-            {**facts, "alternatives": others[row][: len(pair.target)]},
-        )
-        for row, pair in enumerate(pairs)
-    ]
+    for row, pair in enumerate(pairs):
+        steps = found.alternatives[row][: len(pair.target)]
+        yield _record(tokenizer, pair, found, row, {**facts, "alternatives": steps})
 
 
 def _alternatives(tokenizer: PieceTokenizer, ids: Tensor, logs: Tensor) -> list[list[Any]]:
@@ -172,24 +205,36 @@ def _alternatives(tokenizer: PieceTokenizer, ids: Tensor, logs: Tensor) -> list[
 
 
 def _record(
-    tokenizer: PieceTokenizer,
-    pair: Pair,
-    batches: dict[str, list[Array]],
-    row: int,
-    logprob: Array,
-    meta: dict[str, Any],
+    tokenizer: PieceTokenizer, pair: Pair, found: _Pass, row: int, meta: dict[str, Any]
 ) -> AttentionMaps:
     """Row `row` of a batch, cropped of its padding."""
     s, t = len(pair.source), len(pair.target)
     sizes = {"enc": (s, s), "dec": (t, t), "cross": (t, s)}
-    arrays = {
-        kind: [_crop(weights[row], *sizes[kind], KIND_NAMES[kind]) for weights in batches[kind]]
+    weights = {
+        kind: [_crop(layer[row], *sizes[kind], KIND_NAMES[kind]) for layer in found.weights[kind]]
         for kind in KINDS
     }
+
+    norms = qk = None
+    if found.norms is not None:
+        norms = {
+            kind: [layer[row, :, :queries, :keys].copy() for layer in found.norms[kind]]
+            for kind, (queries, keys) in sizes.items()
+        }
+    if found.query is not None and found.key is not None:
+        qk = {
+            kind: [
+                QueryKey(query[row, :, :queries].copy(), key[row, :, :keys].copy())
+                for query, key in zip(found.query[kind], found.key[kind], strict=True)
+            ]
+            for kind, (queries, keys) in sizes.items()
+        }
     return AttentionMaps(
-        **arrays,
-        layer_ids={kind: list(range(len(arrays[kind]))) for kind in KINDS},
-        head_ids={kind: [list(range(len(w))) for w in arrays[kind]] for kind in KINDS},
+        enc=weights["enc"],
+        dec=weights["dec"],
+        cross=weights["cross"],
+        layer_ids={kind: list(range(len(weights[kind]))) for kind in KINDS},
+        head_ids={kind: [list(range(len(w))) for w in weights[kind]] for kind in KINDS},
         src=tokenizer.source_pieces(pair.source),
         tgt_in=tokenizer.target_pieces(pair.target_in),
         tgt_out=tokenizer.target_pieces(pair.target),
@@ -200,7 +245,9 @@ def _record(
             "tgt_out": np.isin(pair.target, (BOS, EOS)),
         },
         text=pair.text,
-        logprob=logprob[:t].copy(),
+        logprob=found.logprob[row, :t].copy(),
+        norms=norms,
+        qk=qk,
         meta={**meta, "how": pair.how},
     )
 
@@ -225,20 +272,3 @@ def _to_numpy(tensor: Tensor) -> Array:
     if tensor.dtype is not torch.float64:
         tensor = tensor.float()
     return tensor.detach().cpu().numpy()
-
-
-@contextlib.contextmanager
-def undisturbed(model: nn.Module) -> Iterator[None]:
-    """Look at a model and leave no trace: eval mode, no gradients, afterwards all as before.
-
-    Each submodule's own training flag comes back, also after an exception, and random states are
-    neither used nor moved.
-    """
-    modes = [(module, module.training) for module in model.modules()]
-    model.eval()
-    try:
-        with torch.no_grad():
-            yield
-    finally:
-        for module, training in modes:
-            module.training = training

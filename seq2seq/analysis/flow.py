@@ -10,20 +10,16 @@ Letters: B sentences, H heads, Tq queries, Tk keys, D the model's width, Dv a he
 
 from __future__ import annotations
 
-import contextlib
-from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 import numpy as np
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
-from seq2seq.analysis.capture import undisturbed
 from seq2seq.analysis.head_id import Place
-from seq2seq.analysis.intervene import attentions
+from seq2seq.analysis.observe import Seen, observed, undisturbed
 from seq2seq.attention_maps import KIND_NAMES, Array, AttentionMaps
 from seq2seq.errors import UserError
-from seq2seq.model.attention import MultiHeadAttention
 from seq2seq.model.transformer import Transformer
 
 
@@ -61,20 +57,13 @@ class Contributions:
         return squares.clamp_min(0).sqrt()  # rounding may leave −0.0…01
 
 
-def contribution(
-    attention: MultiHeadAttention, weights: Tensor, value: Tensor, output: Tensor
-) -> Contributions:
-    """Split what an attention put out by heads and keys.
-
-    Args:
-        attention: the module, for W_O and b_O.
-        weights: α, [B, H, Tq, Tk].
-        value: x W_V + b_V of every head, [B, H, Tk, Dv].
-        output: of the module, [B, Tq, D].
-    """
-    w_o = attention.w_o.weight.detach()  # [D, H·Dv]
+def contribution(seen: Seen) -> Contributions:
+    """Split what an attention put out by heads and keys."""
+    w_o = seen.attention.w_o.weight.detach()  # [D, H·Dv]
+    value = seen.kv.value  # [B, H, Tk, Dv]
     heads = w_o.T.reshape(value.shape[1], value.shape[-1], w_o.shape[0])  # [H, Dv, D]
-    return Contributions(weights, value @ heads, attention.w_o.bias.detach(), output)
+    bias = seen.attention.w_o.bias.detach()
+    return Contributions(seen.weights, value @ heads, bias, seen.output)
 
 
 def contributions(
@@ -89,31 +78,9 @@ def contributions(
         source: ids [B, S].
         target_in: ids [B, T], from begin of sentence.
     """
-    found: dict[Place, Contributions] = {}
-    with undisturbed(model), _read(model, found):
+    with undisturbed(model), observed(model) as seen:
         model.attention_weights(source, target_in)
-    return found
-
-
-@contextlib.contextmanager
-def _read(model: Transformer, found: dict[Place, Contributions]) -> Iterator[None]:
-    def hook(
-        place: Place,
-    ) -> Callable[[nn.Module, tuple[Tensor, ...], tuple[Tensor, Tensor]], None]:
-        def read(
-            module: nn.Module, inputs: tuple[Tensor, ...], outputs: tuple[Tensor, Tensor]
-        ) -> None:
-            output, weights = outputs
-            value = inputs[1][1]  # a KeyValue: key, value
-            assert isinstance(module, MultiHeadAttention)
-            found[place] = contribution(module, weights, value, output)
-
-        return read
-
-    with contextlib.ExitStack() as stack:
-        for place, attention in attentions(model).items():
-            stack.callback(attention.register_forward_hook(hook(place)).remove)
-        yield
+        return {place: contribution(one) for place, one in seen.items()}
 
 
 def rollout(maps: AttentionMaps, kind: str = "enc", residual: float = 0.5) -> list[Array]:

@@ -18,7 +18,6 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from seq2seq.analysis.capture import undisturbed
 from seq2seq.analysis.intervene import (
     HeadFunction,
     HeadId,
@@ -27,6 +26,7 @@ from seq2seq.analysis.intervene import (
     head_numbers,
     on_heads,
 )
+from seq2seq.analysis.observe import undisturbed
 from seq2seq.analysis.tables import Column, HeadTable, Value
 from seq2seq.config import PAD
 from seq2seq.data.batching import Batch, make_batch

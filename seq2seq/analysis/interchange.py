@@ -17,7 +17,6 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from seq2seq.analysis.capture import undisturbed
 from seq2seq.analysis.head_id import HeadId, Place
 from seq2seq.analysis.intervene import (
     HeadFunction,
@@ -26,6 +25,7 @@ from seq2seq.analysis.intervene import (
     on_heads,
     switched_off,
 )
+from seq2seq.analysis.observe import undisturbed
 from seq2seq.config import BOS, PAD
 from seq2seq.errors import UserError
 from seq2seq.model.cache import Memory

@@ -16,10 +16,10 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from seq2seq.analysis.capture import undisturbed
 from seq2seq.analysis.head_id import HeadId
 from seq2seq.analysis.interchange import padded
 from seq2seq.analysis.intervene import attentions, head_numbers
+from seq2seq.analysis.observe import undisturbed
 from seq2seq.analysis.pairs import PieceTokenizer
 from seq2seq.analysis.probe import word_pieces
 from seq2seq.analysis.tables import Column, Value

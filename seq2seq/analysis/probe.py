@@ -18,10 +18,10 @@ from itertools import islice
 import torch
 from torch import Tensor
 
-from seq2seq.analysis.capture import undisturbed
 from seq2seq.analysis.head_id import HeadId
 from seq2seq.analysis.interchange import Contrast, contrast, padded
 from seq2seq.analysis.intervene import all_heads, attentions, head_numbers
+from seq2seq.analysis.observe import undisturbed
 from seq2seq.analysis.pairs import PieceTokenizer
 from seq2seq.analysis.tables import Column, HeadTable, Value
 from seq2seq.analysis.trace import wilson

@@ -29,11 +29,16 @@ def to_words(maps: AttentionMaps) -> AttentionMaps:
     The rows of `dec` are grouped by the words read (`tgt_in`), those of `cross` by the words
     written (`tgt_out`). A side in a script that does not space its words keeps its pieces, and
     `meta["notices"]` says so. A record of words is returned as it is.
+
+    Norms are merged like weights: those of a word's pieces add up to at least the norm of what the
+    word adds, since vectors may point apart. Queries and keys are not kept: no one score gives a
+    word's weight.
     """
     if maps.level == "word":
         return maps
     starts: dict[str, list[int]] = {}
     changes: dict[str, Any] = {}
+    norms: dict[str, list[Array]] = {}
     notices = list(maps.meta.get("notices", []))
     for side in SIDES:
         pieces, special = maps.labels(side), maps.special[side]
@@ -46,11 +51,15 @@ def to_words(maps: AttentionMaps) -> AttentionMaps:
     for kind in KINDS:
         rows, columns = starts[maps.query_side(kind)], starts[maps.key_side(kind)]
         changes[kind] = [merge(weights, rows, columns) for weights in maps.layers(kind)]
+        if maps.norms is not None:
+            norms[kind] = [merge(layer, rows, columns) for layer in maps.norms[kind]]
     if maps.logprob is not None:
         changes["logprob"] = np.add.reduceat(maps.logprob, starts["tgt_out"][:-1])
     return dataclasses.replace(
         maps,
         **changes,
+        norms=None if maps.norms is None else norms,
+        qk=None,  # queries and keys belong to pieces
         special={side: maps.special[side][starts[side][:-1]] for side in SIDES},
         meta={**maps.meta, "level": "word", "notices": list(dict.fromkeys(notices))},
     )

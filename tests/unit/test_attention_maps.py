@@ -137,7 +137,7 @@ def test_loading_checks_the_invariants(tmp_path) -> None:
 
 
 def test_a_newer_format_is_refused(tmp_path, monkeypatch) -> None:
-    monkeypatch.setattr("seq2seq.attention_maps.FORMAT_VERSION", 99)
+    monkeypatch.setattr("seq2seq.attention_file.FORMAT_VERSION", 99)
     make_record().save(tmp_path / "a.npz")
     monkeypatch.undo()
     with pytest.raises(UserError, match="format version 99"):

@@ -8,6 +8,7 @@ from model_samples import SOURCE_VOCAB, TARGET_VOCAB, assert_same, padded, rando
 
 from seq2seq.analysis.flow import contribution, contributions, rollout
 from seq2seq.analysis.intervene import attentions
+from seq2seq.analysis.observe import Seen
 from seq2seq.errors import UserError
 from seq2seq.model.attention import MultiHeadAttention
 
@@ -89,7 +90,7 @@ def lesson_part(x):
             linear.bias.zero_()
     kv = module.project_kv(x)
     output, weights = module(x, kv, need_weights=True)
-    return contribution(module, weights, kv.value, output)
+    return contribution(Seen(module, x, kv, output, weights))
 
 
 def test_the_lesson():
