@@ -9,6 +9,10 @@ from torch import Tensor
 
 from seq2seq.config import PAD
 
+# Logits worked on at once. On a CPU as many as its cache holds: a pass over all of them takes as
+# long as reading and writing memory, far longer than the arithmetic.
+CPU_BLOCK, GPU_BLOCK = 1 << 19, 1 << 26
+
 
 def summed_loss(logits: Tensor, target_out: Tensor, smoothing: float) -> tuple[Tensor, Tensor]:
     """Label-smoothed and plain negative log-likelihood, summed over the words of a batch.
@@ -18,18 +22,16 @@ def summed_loss(logits: Tensor, target_out: Tensor, smoothing: float) -> tuple[T
     that accumulation and padding cannot change the gradient.
 
     Args:
-        logits: [B, T, V].
+        logits: [B, T, V]; used up, where a gradient is wanted: afterwards they hold it. Half
+            precision is worked on in float32.
         target_out: [B, T], padded with 0.
         smoothing: ε.
 
     Returns:
         The smoothed sum, to differentiate; and the plain sum without gradient, in nats.
     """
-    z = logits.flatten(0, 1)
-    if z.dtype in (torch.bfloat16, torch.float16):
-        z = z.float()
     smoothed, plain = _SmoothedCrossEntropy.apply(  # type: ignore[no-untyped-call]
-        z, target_out.flatten(), smoothing
+        logits.flatten(0, 1), target_out.flatten(), smoothing
     )
     return smoothed, plain.detach()
 
@@ -38,26 +40,37 @@ class _SmoothedCrossEntropy(torch.autograd.Function):
     """-Σ_v q_v log p_v with q = (1 - ε) onehot(y) + ε / V; the gradient is p - q.
 
     The logits are the largest tensor of a training step. PyTorch's own loss makes five more of
-    their size, this makes two: p going forward, p - q coming back.
+    their size, this makes none: block by block, the gradient takes the place of the logits.
     """
 
     @staticmethod
     def forward(ctx: Any, z: Tensor, y: Tensor, smoothing: float) -> tuple[Tensor, Tensor]:
         """`z` [N, V] logits, `y` [N] ids; see `summed_loss`."""
-        words = (y != PAD).to(z.dtype)
-        p = z.softmax(-1)
-        log_sum = z.amax(-1) - p.amax(-1).log()  # log Σ exp z, from the largest of each row
-        plain = log_sum - z.gather(-1, y[:, None])[:, 0]
-        uniform = log_sum - z.mean(-1)
-        ctx.save_for_backward(p, y, words)
-        ctx.smoothing = smoothing
-        smoothed = (1 - smoothing) * plain + smoothing * uniform
-        return (smoothed * words).sum(), (plain * words).sum()
+        size = CPU_BLOCK if z.device.type == "cpu" else GPU_BLOCK
+        rows = max(1, size // z.shape[-1])
+        blocks = zip(z.split(rows), y.split(rows), strict=True)
+        sums = [_block(*block, smoothing, ctx.needs_input_grad[0]) for block in blocks]
+        ctx.gradient = z
+        smoothed, plain = torch.stack(sums).sum(0).unbind()
+        return smoothed, plain
 
     @staticmethod
     def backward(ctx: Any, smoothed: Tensor, plain: Tensor) -> tuple[Tensor, None, None]:  # noqa: ARG004
         """The gradient of the smoothed sum; the plain one is for reading only."""
-        p, y, words = ctx.saved_tensors
-        gradient = p - ctx.smoothing / p.shape[-1]
-        gradient.scatter_add_(-1, y[:, None], (ctx.smoothing - 1.0) * torch.ones_like(p[:, :1]))
-        return gradient.mul_((words * smoothed)[:, None]), None, None
+        gradient, ctx.gradient = ctx.gradient, None  # used up: a second time must not go unnoticed
+        return gradient.mul_(smoothed), None, None
+
+
+def _block(logits: Tensor, y: Tensor, smoothing: float, differentiate: bool) -> Tensor:
+    """Smoothed and plain sum, [2], of some rows; their logits become the gradient if asked."""
+    z = logits.to(torch.promote_types(logits.dtype, torch.float32))
+    gold, words = y[:, None], (y != PAD).to(z.dtype)
+    gold_z, mean_z, largest = z.gather(-1, gold)[:, 0], z.mean(-1), z.amax(-1)
+    p = z.softmax(-1)
+    log_sum = largest - p.amax(-1).log()  # log Σ exp z, from the largest of each row
+    plain, uniform = (log_sum - gold_z) @ words, (log_sum - mean_z) @ words
+    if differentiate:
+        p -= smoothing / p.shape[-1]
+        p.scatter_add_(-1, gold, torch.full_like(p[:, :1], smoothing - 1.0))
+        logits.copy_(p.mul_(words[:, None]))
+    return torch.stack(((1 - smoothing) * plain + smoothing * uniform, plain))

@@ -12,6 +12,7 @@ from torch import Tensor
 from seq2seq.config import PAD, ModelConfig
 from seq2seq.data.batching import make_batch
 from seq2seq.model.transformer import Transformer
+from seq2seq.training import loss
 from seq2seq.training.loss import summed_loss
 
 SMOOTHINGS = [0.0, 0.1, 0.7]
@@ -74,11 +75,42 @@ def test_the_gradient_is_that_of_the_definition(smoothing: float) -> None:
     """Against finite differences, and p - q in closed form."""
     logits, targets = example(1)
     logits.requires_grad_()
-    assert torch.autograd.gradcheck(lambda z: summed_loss(z, targets, smoothing)[0], logits)
-    (2.0 * summed_loss(logits, targets, smoothing)[0]).backward()
+    assert torch.autograd.gradcheck(
+        lambda z: summed_loss(z.clone(), targets, smoothing)[0], logits
+    )
+    (2.0 * summed_loss(logits.clone(), targets, smoothing)[0]).backward()
     q = torch.nn.functional.one_hot(targets, 7).double() * (1 - smoothing) + smoothing / 7
     expected = 2.0 * (logits.softmax(-1) - q) * (targets != PAD)[..., None]
     assert torch.allclose(logits.grad, expected, rtol=0, atol=1e-12)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("smoothing", SMOOTHINGS)
+def test_blocks_change_nothing(smoothing: float, monkeypatch: pytest.MonkeyPatch) -> None:
+    """However many rows are worked on at once; here one, two, and the whole."""
+    found = []
+    for block in (1, 14, 1 << 20):
+        monkeypatch.setattr(loss, "CPU_BLOCK", block)
+        logits, targets = example(2)
+        logits.requires_grad_()
+        smoothed, plain = summed_loss(logits * 1.0, targets, smoothing)
+        smoothed.backward()
+        assert logits.grad is not None
+        found.append(torch.cat((logits.grad.flatten(), smoothed.detach()[None], plain[None])))
+    for other in found[1:]:
+        assert torch.allclose(found[0], other, rtol=0, atol=1e-12)
+
+
+def test_logits_are_kept_where_no_gradient_is_wanted_and_misuse_is_an_error() -> None:
+    logits, targets = example(3)
+    before = logits.clone()
+    summed_loss(logits, targets, 0.1)
+    assert torch.equal(logits, before)
+    root = logits.clone().requires_grad_()
+    used = root * 1.0
+    square = used * used  # needs the logits going back
+    smoothed, _ = summed_loss(used, targets, 0.1)
+    with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+        (smoothed + square.sum()).backward()
 
 
 def test_large_logits_neither_overflow_nor_lose_the_small_difference() -> None:
@@ -117,8 +149,8 @@ def gradients(model: Transformer, parts: list[list[int]], extra: int = 0) -> lis
             torch.nn.functional.pad(ids, (0, extra), value=PAD)
             for ids in (batch.source, batch.target_in, batch.target_out)
         ]
-        loss, _ = summed_loss(model(wide[0], wide[1]), wide[2], 0.1)
-        (loss / tokens).backward()
+        total, _ = summed_loss(model(wide[0], wide[1]), wide[2], 0.1)
+        (total / tokens).backward()
     return [parameter.grad.clone() for parameter in model.parameters()]  # type: ignore[union-attr]
 
 
