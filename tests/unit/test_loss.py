@@ -75,9 +75,7 @@ def test_the_gradient_is_that_of_the_definition(smoothing: float) -> None:
     """Against finite differences, and p - q in closed form."""
     logits, targets = example(1)
     logits.requires_grad_()
-    assert torch.autograd.gradcheck(
-        lambda z: summed_loss(z.clone(), targets, smoothing)[0], logits
-    )
+    assert torch.autograd.gradcheck(lambda z: summed_loss(z.clone(), targets, smoothing)[0], logits)
     (2.0 * summed_loss(logits.clone(), targets, smoothing)[0]).backward()
     q = torch.nn.functional.one_hot(targets, 7).double() * (1 - smoothing) + smoothing / 7
     expected = 2.0 * (logits.softmax(-1) - q) * (targets != PAD)[..., None]
