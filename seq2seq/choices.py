@@ -30,6 +30,13 @@ class Tying(enum.StrEnum):
     all = "all"
 
 
+class Sharding(enum.StrEnum):
+    """What each of several processes keeps: a copy of the model, or a piece of every matrix."""
+
+    none = "none"
+    full = "full"
+
+
 class Activation(enum.StrEnum):
     """The non-linearity of the feed-forward network."""
 

@@ -21,6 +21,7 @@ from seq2seq.choices import (
     Precision,
     Schedule,
     Search,
+    Sharding,
     SubwordKind,
     Tying,
     choice,
@@ -191,6 +192,7 @@ class TrainConfig:
     ema: float = 0.0  # decay of a moving average of the weights, used instead of them; 0 = off
     log_every: int = 50  # updates
     max_skips: int = 10  # non-finite updates in a row before giving up
+    sharding: Sharding = Sharding.none  # full: several GPUs share one model too big for each
     snapshots: int = 0  # dev sentences whose attention is kept while training; 0 = none
     snapshot_file: str | None = None  # and your own: source, or source TAB target
     snapshot_pairs: int = 100  # dev pairs that the statistics of a snapshot are over

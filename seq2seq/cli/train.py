@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import datetime
+import os
 import re
 import sys
 from collections import Counter
@@ -19,6 +20,7 @@ from seq2seq.config_file import load_config, to_dict
 from seq2seq.errors import UserError
 
 if TYPE_CHECKING:
+    from seq2seq.training.distributed import World
     from seq2seq.training.watch import Watch
 
 FILE_FLAGS = {
@@ -50,7 +52,19 @@ seq2seq train --name heads --multirun model.encoder_heads=1,2,4 experiment=gramm
 
 
 def main(argv: list[str]) -> int:
-    """Run `seq2seq train`; the last line printed is "run: PATH"."""
+    """Run `seq2seq train`; the last line printed is "run: PATH".
+
+    Started by torchrun, this is one of several processes that train together.
+    """
+    if "RANK" not in os.environ:
+        return _main(argv, None)
+    from seq2seq.training.distributed import join_world
+
+    with join_world() as world:
+        return _main(argv, world)
+
+
+def _main(argv: list[str], world: World | None) -> int:
     args = parser().parse(argv)
     plans = [configure(args, overrides) for overrides in _points(args)]
     if args.cfg:
@@ -59,9 +73,10 @@ def main(argv: list[str]) -> int:
         print("---\n".join(as_yaml(config) for config in plans), end="")
         return 0
     show_warnings()
-    _name_runs(plans)
+    now = datetime.datetime.now().strftime("%Y-%m-%d_%H-%M-%S_%f")
+    _name_runs(plans, world.same(now) if world else now)
     for plan in plans:
-        if status := _train(plan):
+        if status := _train(plan, world):
             return status
     return 0
 
@@ -200,9 +215,8 @@ def _refuse_changes(saved: RunConfig, config: RunConfig) -> None:
         raise UserError(f"seed is {config.seed} now, but the run was trained with {saved.seed}.")
 
 
-def _name_runs(plans: list[RunConfig]) -> None:
+def _name_runs(plans: list[RunConfig], now: str) -> None:
     """Name runs without a name by the time, to the microsecond; number those of one name."""
-    now = datetime.datetime.now().strftime("%Y-%m-%d_%H-%M-%S_%f")
     for plan in plans:
         plan.name = plan.name or now
     times = Counter(plan.name for plan in plans)
@@ -213,16 +227,16 @@ def _name_runs(plans: list[RunConfig]) -> None:
             plan.name = f"{name}-{numbers[name]}"
 
 
-def _train(config: RunConfig) -> int:
+def _train(config: RunConfig, world: World | None) -> int:
     folder = run_folder(config)
-    if not config.resume and folder.exists():
+    if not config.resume and folder.exists() and not (world and world.rank):
         raise UserError(
             f"{folder} exists already: choose another --name, or go on with it by --resume."
         )
     from seq2seq.training.run import train
 
     watch = _watch(config, folder) if config.train.watched else None
-    result = train(config, folder, resume=config.resume, watch=watch)
+    result = train(config, folder, resume=config.resume, watch=watch, world=world)
     print(f"run: {folder}", flush=True)
     return INTERRUPTED if result.interrupted else 0
 

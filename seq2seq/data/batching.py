@@ -57,6 +57,10 @@ def pad(rows: list[list[int]]) -> Tensor:
     return torch.from_numpy(matrix)
 
 
+EMPTY = Batch(torch.tensor([[EOS]]), torch.tensor([[BOS]]), torch.tensor([[PAD]]), tokens=0)
+"""A batch without a word to learn from: its loss and gradient are 0."""
+
+
 def plan_epoch(
     source: NDArray[np.int64], target: NDArray[np.int64], max_tokens: int, seed: int, epoch: int
 ) -> list[NDArray[np.int64]]:

@@ -14,6 +14,7 @@ from typing import Any
 import safetensors.torch
 import torch
 
+from seq2seq.config import TrainConfig
 from seq2seq.data.store import to_disk
 from seq2seq.errors import UserError
 from seq2seq.run_folder import TRAINING, WEIGHTS, step_folder, step_folders, step_of
@@ -26,7 +27,7 @@ class Progress:
     """Where training stands; with weights and optimizer state, all that resuming needs.
 
     Random numbers are not in it: every update seeds the generators from (seed, update), and the
-    batches follow from (seed, epoch).
+    batches follow from (seed, epoch). Nor is the number of processes: `batch` counts those of all.
     """
 
     update: int = 0  # updates done
@@ -40,6 +41,31 @@ class Progress:
     best_value: float | None = None
     best_loss: float | None = None  # dev loss of the best step
     worse: int = 0  # validations since best_value
+
+    def share(self, limits: TrainConfig, epoch_batches: int) -> float:
+        """How much of the training is done, in [0, 1], by the limit that is nearest."""
+        shares = [0.0]
+        if limits.max_updates is not None:
+            shares.append(self.update / limits.max_updates)
+        if limits.max_minutes is not None:
+            shares.append(self.seconds / max(60.0 * limits.max_minutes, 1e-9))
+        if limits.max_epochs is not None:
+            shares.append((self.epoch + self.batch / epoch_batches) / limits.max_epochs)
+        return min(max(shares), 1.0)
+
+
+@dataclass(frozen=True)
+class TrainResult:
+    """How training ended."""
+
+    run_dir: Path
+    reason: str  # "finished", "no better for …", "interrupted"
+    progress: Progress
+
+    @property
+    def interrupted(self) -> bool:
+        """Whether the user stopped it."""
+        return self.reason == "interrupted"
 
 
 def write_json(path: Path, content: dict[str, Any]) -> None:
@@ -118,7 +144,9 @@ def prune_steps(run: Path, keep_last: int, best_step: int) -> None:
         (folder / TRAINING).unlink(missing_ok=True)
 
 
-def read_training_state(run: Path, device: torch.device) -> tuple[Progress, dict[str, Any], Path]:
+def read_training_state(
+    run: Path, device: torch.device | str
+) -> tuple[Progress, dict[str, Any], Path]:
     """What `write_step` saved last.
 
     Returns:

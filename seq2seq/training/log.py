@@ -23,6 +23,22 @@ from seq2seq.training.checkpoint import Progress as State
 from seq2seq.training.validation import Validation
 
 
+class Window:
+    """Sums since the last log line."""
+
+    def __init__(self) -> None:
+        self.begin = time.perf_counter()
+        self.loss = 0.0
+        self.tokens = 0
+        self.norm = 0.0
+
+    def add(self, loss: float, tokens: int, norm: float) -> None:
+        """Count one update: its summed loss, its target tokens, its gradient's norm."""
+        self.loss += loss
+        self.tokens += tokens
+        self.norm = norm
+
+
 class Reporter:
     """The one place to which training reports; a context manager that closes its files.
 
@@ -157,20 +173,24 @@ class Reporter:
             self.say(f"{share:4.0%}  {text}")
 
 
-class Window:
-    """Sums since the last log line."""
+class Mute(Reporter):
+    """For the processes besides the first: tells nothing and touches no file."""
 
-    def __init__(self) -> None:
-        self.begin = time.perf_counter()
-        self.loss = 0.0
-        self.tokens = 0
-        self.norm = 0.0
+    def __init__(self) -> None: ...
 
-    def add(self, loss: float, tokens: int, norm: float) -> None:
-        """Count one update: its summed loss, its target tokens, its gradient's norm."""
-        self.loss += loss
-        self.tokens += tokens
-        self.norm = norm
+    def __enter__(self) -> Mute:
+        """Nothing to show."""
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        """Nothing to close."""
+
+    def say(self, text: str) -> None:
+        """Leave it to rank 0, as all below."""
+
+    def trained(self, *values: Any, line: bool) -> None: ...  # noqa: D102
+
+    def validated(self, *values: Any, is_best: bool) -> None: ...  # noqa: D102
 
 
 def _lines(path: Path) -> list[str]:

@@ -19,21 +19,26 @@ from seq2seq.data.tokenizer import Tokenizer, train_tokenizer
 from seq2seq.device import (
     keep_freed_memory,
     memory_advice,
-    resolve_device,
     resolve_precision,
 )
 from seq2seq.errors import UserError
 from seq2seq.model.transformer import parameter_count
 from seq2seq.run_folder import CONFIG, CORPUS, FINISHED, check_vocabulary, trained_on
-from seq2seq.training.checkpoint import write_json
-from seq2seq.training.log import Reporter, clock
-from seq2seq.training.trainer import Trainer, TrainResult
+from seq2seq.training.checkpoint import TrainResult, write_json
+from seq2seq.training.distributed import World
+from seq2seq.training.log import Mute, Reporter, clock
+from seq2seq.training.trainer import Trainer
 from seq2seq.training.validation import Validator
 from seq2seq.training.watch import Watch
 
 
 def train(
-    config: RunConfig, run_dir: Path, *, resume: bool = False, watch: Watch | None = None
+    config: RunConfig,
+    run_dir: Path,
+    *,
+    resume: bool = False,
+    watch: Watch | None = None,
+    world: World | None = None,
 ) -> TrainResult:
     """Train a model into `run_dir`.
 
@@ -43,33 +48,67 @@ def train(
         run_dir: new folder, or with `resume` the folder of the run to go on with.
         resume: go on from the last checkpoint.
         watch: makes what looks at the model while it learns; None: nothing does.
+        world: the processes that train it together, from `join_world`; default: this one.
 
     Raises:
         UserError: for whatever the user can put right.
     """
-    if run_dir.exists() and not resume:
+    world = world or World()
+    if world.is_main and run_dir.exists() and not resume:
         raise _taken(run_dir)
     if config.threads:
         torch.set_num_threads(config.threads)
-    corpus = open_corpus(config.data)
-    if resume and trained_on(run_dir) not in (None, corpus.fingerprint):
-        raise UserError(
-            f"The training text is not the one that {run_dir} was trained on, so its dev and test "
-            "sets may hold what the model has seen: put the text back, or start a new run."
-        )
-    tokenizer = _resumed_tokenizer(config, run_dir) if resume else _tokenizer(config, corpus)
-    store = _store(config, corpus, tokenizer)
-    device = resolve_device(config.device)
+    device = world.device(config.device)
+    with world.main_first():  # the others find the tokenizer and the store in the cache
+        corpus = open_corpus(config.data)
+        if resume and trained_on(run_dir) not in (None, corpus.fingerprint):
+            raise UserError(
+                f"The training text is not the one that {run_dir} was trained on, so its dev and "
+                "test sets may hold what the model has seen: put the text back, or start a new run."
+            )
+        tokenizer = _resumed_tokenizer(config, run_dir) if resume else _tokenizer(config, corpus)
+        store = _store(config, corpus, tokenizer)
     if device.type == "cpu":
         keep_freed_memory()
-    config.precision = resolve_precision(config.precision, device)
+    config.precision = world.same(resolve_precision(config.precision, device))
     config.model.source_vocab = tokenizer.source_vocab
     config.model.target_vocab = tokenizer.target_vocab
     budget = config.train.max_tokens or fitting_budget(store, device)
     config.train.max_tokens = budget
     plan = BatchPlan(store, budget, config.seed)
-    validator = Validator(config, tokenizer, corpus.dev)
+    _insist_on_one_run(config, plan, world)
+    validator = Validator(config, tokenizer, corpus.dev, world)
     watcher = watch(tokenizer, corpus.dev) if watch else None
+    if world.is_main:
+        _begin_folder(config, run_dir, corpus, tokenizer, resume=resume)
+    with Reporter(run_dir) if world.is_main else Mute() as reporter:
+        trainer = Trainer(config, run_dir, plan, validator, reporter, device, watcher, world)
+        _introduce(reporter, config, corpus, store, trainer)
+        if resume:
+            trainer.resume()
+        with memory_advice(
+            f"lower train.max_tokens (now {config.train.max_tokens}; train.accumulate makes up for "
+            "it), data.max_length or the size of the model; what was saved before can be resumed"
+        ):
+            result = trainer.run()
+        _say_goodbye(reporter, result)
+        if world.is_main and not result.interrupted:
+            _mark_finished(result)
+    return result
+
+
+def _insist_on_one_run(config: RunConfig, plan: BatchPlan, world: World) -> None:
+    """Every rank computes the batches of all by itself, so they must come to the same."""
+    if len(set(world.gather(f"{plan.identity} {to_dict(config)}"))) > 1:
+        raise UserError(
+            "The processes were started with different options or see different text: start all "
+            "of them with one command line, on machines that hold the same files."
+        )
+
+
+def _begin_folder(
+    config: RunConfig, run_dir: Path, corpus: Corpus, tokenizer: Tokenizer, *, resume: bool
+) -> None:
     try:  # once more: another run of this name may have begun while the text was prepared
         run_dir.mkdir(parents=True, exist_ok=resume)
     except FileExistsError:
@@ -79,18 +118,6 @@ def train(
         tokenizer.save(run_dir)
         write_json(run_dir / CORPUS, {"fingerprint": corpus.fingerprint})
     save_config(config, run_dir / CONFIG)
-    with Reporter(run_dir) as reporter:
-        trainer = Trainer(config, run_dir, plan, validator, reporter, device, watcher)
-        _introduce(reporter, config, corpus, store, trainer, plan)
-        if resume:
-            trainer.resume()
-        with memory_advice(
-            f"lower train.max_tokens (now {config.train.max_tokens}; train.accumulate makes up for "
-            "it), data.max_length or the size of the model; what was saved before can be resumed"
-        ):
-            result = trainer.run()
-        _say_goodbye(reporter, result)
-    return result
 
 
 def _taken(run_dir: Path) -> UserError:
@@ -154,7 +181,6 @@ def _introduce(
     corpus: Corpus,
     store: TokenStore,
     trainer: Trainer,
-    plan: BatchPlan,
 ) -> None:
     for note in [*corpus.notes, *(trainer.watcher.notes if trainer.watcher else [])]:
         reporter.say(f"note: {note}")
@@ -169,11 +195,13 @@ def _introduce(
         + (f" (dropped: {dropped})" if dropped else "")
         + f", {len(corpus.dev):,} dev, {len(corpus.test):,} test"
     )
+    plan, ranks = trainer.plan, trainer.world.size
+    where = f"{ranks} × {trainer.device.type}" if ranks > 1 else str(trainer.device)
     vocab = f"{config.model.source_vocab:,}"
     if not config.tokenizer.joint:
         vocab += f" + {config.model.target_vocab:,}"
     reporter.say(
-        f"{vocab} pieces, {parameter_count(trainer.model):,} parameters, on {trainer.device} in "
+        f"{vocab} pieces, {parameter_count(trainer.model):,} parameters, on {where} in "
         f"{config.precision}, {len(plan.epoch(0)):,} batches an epoch, "
         f"{plan.padding():.1%} padding"
     )
@@ -188,7 +216,10 @@ def _say_goodbye(reporter: Reporter, result: TrainResult) -> None:
     )
     if result.interrupted:
         reporter.say(f"to go on: seq2seq train --run {shlex.quote(str(run))} --resume")
-        return
+
+
+def _mark_finished(result: TrainResult) -> None:
+    progress = result.progress
     content = {
         "reason": result.reason,
         "updates": progress.update,
@@ -197,4 +228,4 @@ def _say_goodbye(reporter: Reporter, result: TrainResult) -> None:
         "best_step": progress.best_step,
         "best_value": progress.best_value,
     }
-    write_json(run / FINISHED, content)
+    write_json(result.run_dir / FINISHED, content)

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -17,34 +17,21 @@ import torch
 
 from seq2seq.choices import Metric, Precision
 from seq2seq.config import RunConfig
-from seq2seq.data.batching import Batch, BatchPlan
+from seq2seq.data.batching import EMPTY, Batch, BatchPlan
 from seq2seq.device import autocast
 from seq2seq.errors import UserError
 from seq2seq.model.transformer import Transformer
 from seq2seq.run_folder import WEIGHTS, load_weights
-from seq2seq.training import checkpoint
+from seq2seq.training import checkpoint, parallel
 from seq2seq.training.averaging import MovingAverage, averaged
-from seq2seq.training.checkpoint import Progress
+from seq2seq.training.checkpoint import Progress, TrainResult
+from seq2seq.training.distributed import World
 from seq2seq.training.interrupt import stop_on_signals
 from seq2seq.training.log import Reporter, Window
 from seq2seq.training.loss import summed_loss
 from seq2seq.training.optim import build_optimizer, learning_rate
 from seq2seq.training.validation import Validator
 from seq2seq.training.watch import Watcher, is_early
-
-
-@dataclass(frozen=True)
-class TrainResult:
-    """How training ended."""
-
-    run_dir: Path
-    reason: str  # "finished", "no better for …", "interrupted"
-    progress: Progress
-
-    @property
-    def interrupted(self) -> bool:
-        """Whether the user stopped it."""
-        return self.reason == "interrupted"
 
 
 class Trainer:
@@ -58,6 +45,7 @@ class Trainer:
         reporter: told of everything.
         device: where the model computes.
         watcher: looks at the model early on and at every validation.
+        world: all processes that train it; default: this one.
     """
 
     def __init__(
@@ -69,6 +57,7 @@ class Trainer:
         reporter: Reporter,
         device: torch.device,
         watcher: Watcher | None = None,
+        world: World | None = None,
     ) -> None:
         self.config = config
         self.run_dir = run_dir
@@ -77,8 +66,10 @@ class Trainer:
         self.reporter = reporter
         self.device = device
         self.watcher = watcher
+        self.world = world or World()
         torch.manual_seed(config.seed % (1 << 63))
-        self.model = Transformer(config.model).to(device)
+        self.model = Transformer(config.model)
+        self.replica = parallel.parallelise(self.model, device, self.world, config.train.sharding)
         self.optimizer = build_optimizer(self.model, config.optim)
         self.average = MovingAverage(self.model, config.train.ema) if config.train.ema else None
         self.scaler = torch.amp.GradScaler(device.type, enabled=config.precision is Precision.fp16)
@@ -94,17 +85,19 @@ class Trainer:
 
         Settings of the optimizer come from the configuration, its moments from the checkpoint.
         """
-        self.progress, state, folder = checkpoint.read_training_state(self.run_dir, self.device)
-        load_weights(self.model, folder / WEIGHTS)
+        self.progress, state, folder = checkpoint.read_training_state(self.run_dir, "cpu")
+        saved = Transformer(self.config.model)
+        load_weights(saved, folder / WEIGHTS)
+        parallel.fill(self.model, saved.parameters())
         self._resume_average(state.get("raw_weights"))
-        groups = self.optimizer.state_dict()["param_groups"]
-        self.optimizer.load_state_dict({**state["optimizer"], "param_groups": groups})
+        parallel.fill_optimizer(self.optimizer, state["optimizer"])
         if state["scaler"]:
             self.scaler.load_state_dict(state["scaler"])
-        checkpoint.tidy(self.run_dir, self.progress, state["metric"])
-        self.reporter.rewind(self.progress.update)
-        if self.watcher:
-            self.watcher.rewind(self.progress.update)
+        if self.world.is_main:
+            checkpoint.tidy(self.run_dir, self.progress, state["metric"])
+            self.reporter.rewind(self.progress.update)
+            if self.watcher:
+                self.watcher.rewind(self.progress.update)
         if state["metric"] != self.config.train.metric.value:
             self.progress.best_value = self.progress.best_loss = None
             self.progress.worse = 0
@@ -120,7 +113,9 @@ class Trainer:
         """Tell weights and average apart: a run with an average saves it as its weights."""
         if raw:
             average = self.average or MovingAverage(self.model, 0.0)
-            average.restore(raw)
+            average.restore(
+                [parallel.piece(w, p) for w, p in zip(raw, average.parameters, strict=True)]
+            )
         elif self.average:  # switched on now: it starts from the weights as they are
             self.average = MovingAverage(self.model, self.config.train.ema)
 
@@ -134,7 +129,7 @@ class Trainer:
                 self._look()
             for batches in self._updates():
                 self._update(batches)
-                if self.stopping and self._share() < 1.0:
+                if self._told_to_stop() and self._share() < 1.0:
                     self._save(is_best=False)
                     reason = "interrupted"
                 elif progress.update % every == 0:
@@ -151,9 +146,16 @@ class Trainer:
         """Let training end after the running update."""
         self.stopping = True
 
+    def _told_to_stop(self) -> bool:
+        """Whether any rank was; and sets the clock of all to that of rank 0, which decides ends."""
+        seconds = self.progress.seconds if self.world.is_main else 0.0
+        stopping, self.progress.seconds = self.world.sum(self.stopping, seconds)
+        return stopping > 0
+
     def _updates(self) -> Iterator[list[Batch]]:
-        """The batches of one update after another, from where `progress` stands to the end."""
-        progress, size = self.progress, self.config.train.accumulate
+        """The batches of this rank for one update after another, from where `progress` stands."""
+        progress, rank, ranks = self.progress, self.world.rank, self.world.size
+        size = self.config.train.accumulate * ranks
         while True:
             plan = self.plan.epoch(progress.epoch)
             self._epoch_batches = len(plan)
@@ -161,56 +163,55 @@ class Trainer:
                 if self._share() >= 1.0:
                     return
                 chosen = plan[progress.batch : progress.batch + size]
-                yield [self.plan.load(pairs).to(self.device) for pairs in chosen]
+                mine = [self.plan.load(pairs) for pairs in chosen[rank::ranks]]
+                if rank >= len(chosen) % ranks > 0:  # all ranks must compute together
+                    mine.append(EMPTY)
+                yield [batch.to(self.device) for batch in mine]
             progress.epoch, progress.batch = progress.epoch + 1, 0
 
     def _share(self) -> float:
-        """How much of the training is done, by the limit that is nearest."""
-        limits, progress = self.config.train, self.progress
-        shares = [0.0]
-        if limits.max_updates is not None:
-            shares.append(progress.update / limits.max_updates)
-        if limits.max_minutes is not None:
-            shares.append(progress.seconds / max(60.0 * limits.max_minutes, 1e-9))
-        if limits.max_epochs is not None:
-            epochs = progress.epoch + progress.batch / self._epoch_batches
-            shares.append(epochs / limits.max_epochs)
-        return min(max(shares), 1.0)
+        return self.progress.share(self.config.train, self._epoch_batches)
 
     def _update(self, batches: list[Batch]) -> None:
         config, progress = self.config, self.progress
         update = progress.update + 1
         # Every update has random numbers of its own, so that resuming needs to store none.
-        torch.manual_seed((config.seed * 1_000_003 + update) % (1 << 63))
+        own = self.world.rank << 40  # and every rank
+        torch.manual_seed((config.seed * 1_000_003 + update + own) % (1 << 63))
         rate = learning_rate(config.optim, config.model.d_model, update, self._share())
         for group in self.optimizer.param_groups:
             group["lr"] = rate
-        tokens = sum(batch.tokens for batch in batches)
-        plain = sum(self._backward(batch, tokens) for batch in batches)
+        done = self.world.sum(sum(b.tokens for b in batches), sum(b.tokens > 0 for b in batches))
+        tokens, used = int(done[0]), int(done[1])
+        plain = []
+        for batch in batches:
+            with parallel.sharing_gradients(self.replica, now=batch is batches[-1]):
+                plain.append(self._backward(batch, tokens))
         norm = self._step()
         progress.update, progress.tokens = update, progress.tokens + tokens
-        progress.batch += len(batches)
+        progress.batch += used
         if self.average and math.isfinite(norm):
             self.average.update(update)
         self._count_skips(norm)
-        self._window.add(float(plain), tokens, norm)
+        self._window.add(self.world.sum(float(sum(plain)))[0], tokens, norm)
         progress.seconds = time.perf_counter() - self._clock_start
         self._report(rate)
 
     def _backward(self, batch: Batch, tokens: int) -> torch.Tensor:
         """Add the gradient of one batch in an update of `tokens`; returns its plain loss."""
         with autocast(self.device, self.config.precision):
-            logits = self.model(batch.source, batch.target_in)
+            logits = self.replica(batch.source, batch.target_in)
         smoothing = self.config.optim.label_smoothing
         smoothed, plain = summed_loss(logits, batch.target_out, smoothing)
-        torch.autograd.backward(self.scaler.scale(smoothed / tokens))
+        # Ranks average their gradients; what is wanted is the sum.
+        torch.autograd.backward(self.scaler.scale(smoothed / (tokens / self.world.size)))
         return plain
 
     def _step(self) -> float:
         """Clip and step, unless the gradient is not finite; returns its norm before clipping."""
         self.scaler.unscale_(self.optimizer)
         limit = self.config.optim.clip_norm or math.inf
-        norm = float(torch.nn.utils.clip_grad_norm_(self.model.parameters(), limit))
+        norm = float(parallel.whole(torch.nn.utils.clip_grad_norm_(self.model.parameters(), limit)))
         if math.isfinite(norm):
             self.scaler.step(self.optimizer)
         self.scaler.update()
@@ -244,9 +245,9 @@ class Trainer:
             return
         begin = time.perf_counter()
         with averaged(self.average):
-            note = self.watcher(self.model, self.progress.update)
-        if note:
-            self.reporter.say(note)
+            model = parallel.whole_model(self.model)
+            if self.world.is_main and (note := self.watcher(model, self.progress.update)):
+                self.reporter.say(note)
         spent = time.perf_counter() - begin
         self._clock_start += spent
         self._window.begin += spent
@@ -254,7 +255,7 @@ class Trainer:
     def _validate(self) -> str | None:
         """Measure, save, show; returns why to stop, if so."""
         with averaged(self.average):
-            result = self.validator(self.model)
+            result = self.validator(parallel.whole_model(self.model))
         progress, train = self.progress, self.config.train
         progress.validated = progress.update
         better = result.better_than(progress.best_value, train.metric)
@@ -267,7 +268,7 @@ class Trainer:
             progress.best_value = result.values[train.metric.value]
             progress.best_loss = result.values["loss"]
             progress.best_step = progress.update
-        progress.seconds = time.perf_counter() - self._clock_start
+        progress.seconds = self.world.same(time.perf_counter() - self._clock_start)
         self._save(is_best=is_best)
         self.reporter.validated(progress, result, is_best=is_best)
         self._look()
@@ -278,20 +279,20 @@ class Trainer:
 
     def _save(self, *, is_best: bool) -> None:
         state: dict[str, Any] = {
-            "optimizer": self.optimizer.state_dict(),
+            "optimizer": parallel.whole_optimizer(self.optimizer, self.world),
             "scaler": self.scaler.state_dict(),
             "metric": self.config.train.metric.value,
             "plan": self.plan.identity,
         }
         with averaged(self.average):
             if self.average:
-                state["raw_weights"] = self.average.shadow
-            checkpoint.write_step(
-                self.run_dir,
-                self.progress,
-                lambda file: checkpoint.save_model(self.model, file),
-                state,
-            )
+                state["raw_weights"] = [parallel.saved(w, self.world) for w in self.average.shadow]
+            model = parallel.whole_model(self.model)
+            if self.world.is_main:
+                self._write(partial(checkpoint.save_model, model), state, is_best=is_best)
+
+    def _write(self, save: Callable[[Path], None], state: dict[str, Any], *, is_best: bool) -> None:
+        checkpoint.write_step(self.run_dir, self.progress, save, state)
         if is_best:
             checkpoint.point_at_best(self.run_dir, self.progress, state["metric"])
         checkpoint.prune_steps(self.run_dir, self.config.train.keep_last, self.progress.best_step)

@@ -6,6 +6,7 @@ import math
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from itertools import islice
 
 import torch
 
@@ -17,6 +18,7 @@ from seq2seq.decoding.translator import Translation, Translator
 from seq2seq.errors import UserError
 from seq2seq.evaluation import evaluate
 from seq2seq.model.transformer import Transformer
+from seq2seq.training.distributed import World
 from seq2seq.training.loss import summed_loss
 
 Pair = tuple[str, str]
@@ -51,12 +53,20 @@ class Validator:
         config: of the run.
         tokenizer: of the run.
         dev: sentence pairs; the loss is over all of them, translations over the first `dev_limit`.
+        world: all processes, each of which measures on its share; default: this one.
 
     Raises:
         UserError: nothing to measure the deciding metric on.
     """
 
-    def __init__(self, config: RunConfig, tokenizer: Tokenizer, dev: Sequence[Pair]) -> None:
+    def __init__(
+        self,
+        config: RunConfig,
+        tokenizer: Tokenizer,
+        dev: Sequence[Pair],
+        world: World | None = None,
+    ) -> None:
+        self.world = world or World()
         self.config = config
         self.tokenizer = tokenizer
         if not dev:
@@ -78,7 +88,7 @@ class Validator:
         self.unknown = pieces.count(UNK) / max(len(pieces), 1)
 
     def __call__(self, model: Transformer) -> Validation:
-        """Validate `model`; its mode is as before afterwards."""
+        """Validate `model`, the same on all ranks; its mode is as before afterwards."""
         was_training = model.training
         model.eval()
         try:
@@ -86,6 +96,9 @@ class Validator:
             translations = self._translate(model)
         finally:
             model.train(was_training)
+        return self.world.same(self._judge(values, translations))
+
+    def _judge(self, values: dict[str, float], translations: list[Translation]) -> Validation:
         texts = [translation.text for translation in translations]
         if texts:
             values |= self._scores(texts)
@@ -100,12 +113,13 @@ class Validator:
     def _losses(self, model: Transformer) -> dict[str, float]:
         device = next(model.parameters()).device
         smoothed = plain = tokens = 0.0
-        for part in self._batches():
+        for part in islice(self._batches(), self.world.rank, None, self.world.size):
             batch = make_batch([s for s, _ in part], [t for _, t in part]).to(device)
             logits = model(batch.source, batch.target_in)
             sums = summed_loss(logits, batch.target_out, self.config.optim.label_smoothing)
             smoothed, plain = smoothed + float(sums[0]), plain + float(sums[1])
             tokens += batch.tokens
+        smoothed, plain, tokens = self.world.sum(smoothed, plain, tokens)
         loss = plain / tokens
         perplexity = float(torch.tensor(loss).exp())
         return {"loss": loss, "smoothed_loss": smoothed / tokens, "perplexity": perplexity}
@@ -126,7 +140,10 @@ class Validator:
 
     def _translate(self, model: Transformer) -> list[Translation]:
         greedy = replace(self.config.decode, search=Search.beam, beam=1, n_best=1)
-        return Translator(model, self.tokenizer, greedy).translate([s for s, _ in self.shown])
+        sources, rank, ranks = [s for s, _ in self.shown], self.world.rank, self.world.size
+        mine = Translator(model, self.tokenizer, greedy).translate(sources[rank::ranks])
+        shares = self.world.gather(mine)
+        return [shares[i % ranks][i // ranks] for i in range(len(sources))]
 
     def _scores(self, texts: list[str]) -> dict[str, float]:
         references = [target for _, target in self.shown]
