@@ -25,7 +25,8 @@ from seq2seq.data.batching import BatchPlan
 from seq2seq.data.store import build_store
 from seq2seq.data.tokenizer import Tokenizer, train_tokenizer
 from seq2seq.model.transformer import Transformer
-from seq2seq.training.log import Reporter
+from seq2seq.training.distributed import World
+from seq2seq.training.log import Mute, Reporter
 from seq2seq.training.trainer import Trainer, TrainResult
 from seq2seq.training.validation import Validation
 
@@ -85,16 +86,20 @@ def tokenizer() -> Tokenizer:
 
 @contextmanager
 def trainer(
-    run: Path, config: RunConfig, validator: Callable[[Transformer], Validation] | None = None
+    run: Path,
+    config: RunConfig,
+    validator: Callable[[Transformer], Validation] | None = None,
+    world: World | None = None,
 ) -> Iterator[Trainer]:
     """A trainer over PAIRS; `.reporter.console.file` holds what people would see."""
-    words = tokenizer()
-    store = build_store(PAIRS, words, config.data, run.parent / "store")
+    words, world = tokenizer(), world or World()
+    with world.main_first():
+        store = build_store(PAIRS, words, config.data, run.parent / "store")
+        run.mkdir(parents=True, exist_ok=True)
     config.model.source_vocab = config.model.target_vocab = words.source_vocab
-    run.mkdir(parents=True, exist_ok=True)
     plan = BatchPlan(store, config.train.max_tokens, config.seed)
-    with Reporter(run, Console(file=io.StringIO(), width=200)) as reporter:
-        yield Trainer(config, run, plan, validator or Scripted(), reporter, CPU)  # type: ignore[arg-type]
+    with Reporter(run, Console(file=io.StringIO(), width=200)) if world.is_main else Mute() as told:
+        yield Trainer(config, run, plan, validator or Scripted(), told, CPU, world)  # type: ignore[arg-type]
 
 
 def trained(
@@ -103,8 +108,9 @@ def trained(
     validator: Callable[[Transformer], Validation] | None = None,
     *,
     resume: bool = False,
+    world: World | None = None,
 ) -> TrainResult:
-    with trainer(run, config, validator) as it:
+    with trainer(run, config, validator, world) as it:
         if resume:
             it.resume()
         return it.run()
