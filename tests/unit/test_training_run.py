@@ -17,8 +17,9 @@ from seq2seq.config_file import load_config, save_config
 from seq2seq.data.store import TokenStore
 from seq2seq.errors import UserError
 from seq2seq.run_folder import load_run
+from seq2seq.training.checkpoint import TrainResult
 from seq2seq.training.run import fitting_budget, train
-from seq2seq.training.trainer import Trainer, TrainResult
+from seq2seq.training.trainer import Trainer
 from seq2seq.training.validation import Validator
 
 

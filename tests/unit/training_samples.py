@@ -99,7 +99,7 @@ def trainer(
     config.model.source_vocab = config.model.target_vocab = words.source_vocab
     plan = BatchPlan(store, config.train.max_tokens, config.seed)
     with Reporter(run, Console(file=io.StringIO(), width=200)) if world.is_main else Mute() as told:
-        yield Trainer(config, run, plan, validator or Scripted(), told, CPU, world)  # type: ignore[arg-type]
+        yield Trainer(config, run, plan, validator or Scripted(), told, CPU, world=world)  # type: ignore[arg-type]
 
 
 def trained(
