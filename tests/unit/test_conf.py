@@ -318,7 +318,7 @@ def trained(monkeypatch, tmp_path):
 
     calls = []
 
-    def record(config, folder, *, resume, watch):
+    def record(config, folder, *, resume, watch, world):
         calls.append((config, folder, resume))
         folder.mkdir(parents=True, exist_ok=resume)
         config.model.source_vocab = config.model.target_vocab = 50
@@ -459,7 +459,7 @@ def test_cfg_shows_the_configuration_and_trains_nothing(trained, capsys):
 def test_an_interrupted_run_has_the_status_of_an_interrupt(trained, monkeypatch, capsys):
     from seq2seq.training import run
 
-    monkeypatch.setattr(run, "train", lambda *_, resume, watch: Result(interrupted=True))
+    monkeypatch.setattr(run, "train", lambda *_, resume, watch, world: Result(interrupted=True))
     assert main(["train", "--name", "x"]) == 130
     assert capsys.readouterr().out == "run: runs/x\n"
 
