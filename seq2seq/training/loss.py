@@ -48,7 +48,7 @@ class _SmoothedCrossEntropy(torch.autograd.Function):
         """`z` [N, V] logits, `y` [N] ids; see `summed_loss`."""
         size = CPU_BLOCK if z.device.type == "cpu" else GPU_BLOCK
         rows = max(1, size // z.shape[-1])
-        blocks = zip(z.split(rows), y.split(rows), strict=True)
+        blocks = zip(z.split(rows), y.split(rows), strict=True)  # type: ignore[no-untyped-call]
         sums = [_block(*block, smoothing, ctx.needs_input_grad[0]) for block in blocks]
         ctx.gradient = z
         smoothed, plain = torch.stack(sums).sum(0).unbind()
