@@ -44,11 +44,8 @@ class LayerCache:
     def select(self, rows: Tensor) -> None:
         """Keep these of the B·K rows, in this order; a row may be taken several times."""
         if self.buffers is not None:
-            filled = (buffer[:, :, : self.length] for buffer in self.buffers)
-            selected = [x[rows] for x in filled]
-            self.buffers = KeyValue(*(self._room(x, self.capacity) for x in selected))
-            for buffer, x in zip(self.buffers, selected, strict=True):
-                buffer[:, :, : self.length] = x
+            # Whole rows, unused capacity included: one copy of contiguous memory.
+            self.buffers = KeyValue(*(buffer.index_select(0, rows) for buffer in self.buffers))
 
     @staticmethod
     def _room(like: Tensor, capacity: int) -> Tensor:

@@ -14,6 +14,7 @@ from torch import Tensor, nn
 
 from seq2seq.choices import Norm, Positions, Tying
 from seq2seq.config import PAD, ModelConfig
+from seq2seq.model.attention import KeyValue
 from seq2seq.model.cache import DecoderState, LayerCache, Memory
 from seq2seq.model.embedding import TokenEmbedding
 from seq2seq.model.init import initialise
@@ -142,7 +143,9 @@ class Transformer(nn.Module):
         """
         capacity = min(max_len or 16, 16 if beam > 1 else 32)
         caches = [LayerCache(capacity) for _ in self.decoder.layers]
-        return DecoderState(self.encode(source), caches)
+        memory = self.encode(source)
+        memory.layers = [KeyValue(k.contiguous(), v.contiguous()) for k, v in memory.layers]
+        return DecoderState(memory, caches)
 
     def step(self, last: Tensor, state: DecoderState) -> Tensor:
         """One cached decoding step.
