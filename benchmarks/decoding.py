@@ -17,6 +17,7 @@ from common import conditions, median, save
 
 from seq2seq.data.corpus import read_lines
 from seq2seq.decoding.translator import Translator
+from seq2seq.device import share_freed_memory
 
 
 def main() -> None:
@@ -25,15 +26,21 @@ def main() -> None:
     parser.add_argument("--input", required=True)
     parser.add_argument("--beams", nargs="+", type=int, default=[1, 5])
     parser.add_argument("--length", type=int, help="force every output to this many pieces")
+    parser.add_argument("--precision", default="fp32", help="fp32, bf16, fp16 or auto")
     parser.add_argument("--rounds", type=int, default=3)
     args = parser.parse_args()
     lines = list(read_lines(args.input))
-    translator = Translator.from_pretrained(args.run)
+    share_freed_memory()
+    translator = Translator.from_pretrained(args.run, precision=args.precision)
     forced: dict[str, Any] = {}
     if args.length:
         forced = {"max_len_a": 0.0, "max_len_b": args.length, "min_len": args.length}
     print(conditions())
-    figures: dict[str, Any] = {"sentences": len(lines), "length": args.length}
+    figures: dict[str, Any] = {
+        "sentences": len(lines),
+        "length": args.length,
+        "precision": args.precision,
+    }
     for beam in args.beams:
         speeds = []
         for _ in range(args.rounds):

@@ -13,6 +13,12 @@ import torch
 from seq2seq.choices import Precision
 from seq2seq.errors import UserError
 
+DTYPES = {
+    Precision.fp32: torch.float32,
+    Precision.bf16: torch.bfloat16,
+    Precision.fp16: torch.float16,
+}
+
 
 def resolve_device(name: str) -> torch.device:
     """A device from its name; `auto` takes the first of CUDA, MPS (Apple) and the CPU.
@@ -60,8 +66,7 @@ def autocast(device: torch.device, precision: Precision) -> AbstractContextManag
     """The context in which forward passes compute in `precision`."""
     if precision is Precision.fp32:
         return nullcontext()
-    dtype = torch.bfloat16 if precision is Precision.bf16 else torch.float16
-    return torch.autocast(device.type, dtype=dtype)
+    return torch.autocast(device.type, dtype=DTYPES[precision])
 
 
 @contextmanager
@@ -83,14 +88,26 @@ def keep_freed_memory() -> None:
     By default glibc hands large buffers back to the system at once and asks for them again in the
     next operation, paying for every page each time: 5 to 10 % of a training step on a CPU.
     """
+    trim_threshold, top_pad, mmap_max = -1, -2, -4  # M_… of malloc.h
+    _mallopt({mmap_max: 0, trim_threshold: 2**31 - 1, top_pad: 64 << 20})
+
+
+def share_freed_memory() -> None:
+    """Let the threads of this process take what others of them freed, where the C library is glibc.
+
+    By default every thread keeps a pool of its own: a tenth more memory for two that decode.
+    """
+    arena_max = -8  # M_ARENA_MAX of malloc.h
+    _mallopt({arena_max: 1})
+
+
+def _mallopt(options: dict[int, int]) -> None:
     try:
         mallopt = ctypes.CDLL(None).mallopt
     except (AttributeError, OSError, TypeError):
         return  # another C library: nothing to do
-    trim_threshold, top_pad, mmap_max = -1, -2, -4  # M_… of malloc.h
-    mallopt(mmap_max, 0)
-    mallopt(trim_threshold, 2**31 - 1)
-    mallopt(top_pad, 64 << 20)
+    for option, value in options.items():
+        mallopt(option, value)
 
 
 def _cpu_bf16_gain(repeats: int = 15) -> float:

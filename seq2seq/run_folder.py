@@ -16,10 +16,11 @@ import safetensors.torch
 import torch
 from safetensors import SafetensorError
 
+from seq2seq.choices import Precision, choice
 from seq2seq.config import RunConfig
 from seq2seq.config_file import load_config
 from seq2seq.data.tokenizer import Tokenizer
-from seq2seq.device import resolve_device
+from seq2seq.device import DTYPES, resolve_device, resolve_precision
 from seq2seq.errors import UserError
 from seq2seq.model.transformer import Transformer
 
@@ -40,13 +41,20 @@ class LoadedRun:
     device: torch.device
 
 
-def load_run(run: str | Path, *, device: str = "auto", checkpoint: str = "best") -> LoadedRun:
+def load_run(
+    run: str | Path,
+    *,
+    device: str = "auto",
+    checkpoint: str = "best",
+    precision: str = "fp32",
+) -> LoadedRun:
     """Read a run folder.
 
     Args:
         run: the folder.
         device: where to put the model.
         checkpoint: best, last, or a step folder's name such as step-500.
+        precision: fp32; bf16 or fp16, to which the weights are rounded; auto, the fastest there.
 
     Raises:
         UserError: not a run folder, no such checkpoint, or files that do not belong together.
@@ -61,7 +69,9 @@ def load_run(run: str | Path, *, device: str = "auto", checkpoint: str = "best")
     target = resolve_device(device)
     model = Transformer(config.model)
     load_weights(model, folder / WEIGHTS)
-    return LoadedRun(model.to(target).eval(), tokenizer, config, path, step_of(folder), target)
+    exact = resolve_precision(Precision(choice(Precision, precision, "--precision")), target)
+    model = model.to(target, DTYPES[exact]).eval()
+    return LoadedRun(model, tokenizer, config, path, step_of(folder), target)
 
 
 def check_vocabulary(config: RunConfig, tokenizer: Tokenizer, path: Path) -> None:

@@ -92,6 +92,17 @@ def add_model_options(parser: argparse.ArgumentParser, *, required: bool = True)
     )
 
 
+def add_precision_option(parser: argparse.ArgumentParser) -> None:
+    """Add --precision: the arithmetic of a trained model at work."""
+    parser.add_argument(
+        "--precision",
+        default="fp32",
+        metavar="WHICH",
+        help="fp32 (default); bf16 or fp16, often twice as fast, for a word here and there; auto: "
+        "what the device does fastest",
+    )
+
+
 def add_heads_option(parser: argparse.ArgumentParser) -> None:
     """Add --without-heads, which `heads_off` obeys."""
     parser.add_argument(

@@ -10,12 +10,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from seq2seq.choices import DataKind
+from seq2seq.choices import DataKind, Precision
 from seq2seq.cli.args import (
     SEARCH_OPTIONS,
     Parser,
     add_heads_option,
     add_model_options,
+    add_precision_option,
     add_search_options,
     chosen,
     heads_off,
@@ -103,6 +104,7 @@ def parser() -> Parser:
         groups=("decode",),
     )
     add_model_options(result, required=False)
+    add_precision_option(result)
     add_heads_option(result)
     test = result.add_argument_group("test set")
     test.add_argument(
@@ -205,12 +207,16 @@ def _translate_and_measure(
 ) -> tuple[list[str], Scores, dict[str, Any]]:
     """Translations, scores with perplexity, and the model's step and heads switched off, if any."""
     from seq2seq.decoding.translator import Translator
+    from seq2seq.device import share_freed_memory
     from seq2seq.evaluation import check_counts, perplexity
     from seq2seq.run_folder import load_run
 
     sources = test.sources or []
     check_counts(sources, test.references)  # before the long part
-    run = load_run(args.run, device=args.device, checkpoint=args.checkpoint)
+    share_freed_memory()
+    run = load_run(
+        args.run, device=args.device, checkpoint=args.checkpoint, precision=args.precision
+    )
     translator = Translator(run.model, run.tokenizer, decode)
     with heads_off(run.model, args.without_heads) as off:
         with progress_bar("translating") as show:
@@ -220,6 +226,8 @@ def _translate_and_measure(
     scores = _measure(hypotheses, test)
     surprise = perplexity(sum(p.score for p in pairs), sum(len(p.tokens) for p in pairs))
     facts: dict[str, Any] = {"step": run.step}
+    if args.precision != Precision.fp32:
+        facts["precision"] = args.precision
     if off:
         facts["without_heads"] = list(map(str, off))
     return hypotheses, dataclasses.replace(scores, perplexity=surprise), facts

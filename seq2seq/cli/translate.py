@@ -16,6 +16,7 @@ from seq2seq.cli.args import (
     Parser,
     add_heads_option,
     add_model_options,
+    add_precision_option,
     add_search_options,
     chosen,
     heads_off,
@@ -83,6 +84,7 @@ def parser() -> Parser:
     )
     add_model_options(result)
     add_heads_option(result)
+    add_precision_option(result)
     result.add_argument("--input", metavar="FILE", help="text to translate (default: stdin)")
     result.add_argument("--output", metavar="FILE", help="appears when complete (default: stdout)")
     result.add_argument("--n-best", type=int, metavar="K", help="translations of each line")
@@ -99,9 +101,13 @@ def load_translator(args: argparse.Namespace) -> Translator:
     """
     from seq2seq.cli.configure import compose
     from seq2seq.decoding.translator import Translator
+    from seq2seq.device import share_freed_memory
     from seq2seq.run_folder import load_run
 
-    run = load_run(args.run, device=args.device, checkpoint=args.checkpoint)
+    share_freed_memory()
+    run = load_run(
+        args.run, device=args.device, checkpoint=args.checkpoint, precision=args.precision
+    )
     start = TranslateConfig(decode=dataclasses.replace(run.config.decode, n_best=1))
     values = chosen(args, SEARCH_OPTIONS)
     config = compose("translate", TranslateConfig, args.overrides, values, start=start)

@@ -28,9 +28,8 @@ from seq2seq.decoding.search import (
     Rules,
     State,
     StepFunction,
-    at_least_float32,
     check_finite,
-    log_totals,
+    log_probabilities,
     top_k,
 )
 
@@ -57,7 +56,7 @@ def beam_search(  # noqa: PLR0913 — the rules of a search, each with its own n
 
     Args:
         step: `step(last [B, K], state)` gives logits [B, K, V] for the next token of each prefix.
-            The search writes into them. K is 1 at the first step and at most `beam` later.
+            K is 1 at the first step and at most `beam` later.
         state: what `step` needs; prefixes are reordered, and finished sentences dropped, by its
             `select`.
         batch: number of sentences.
@@ -139,19 +138,18 @@ class _Search:
         Returns:
             The newest tokens [B, K'] of the live prefixes, and which prefix each extends [B, K'].
         """
-        logits = at_least_float32(logits)
         vocabulary = logits.shape[-1]
-        total = log_totals(logits)  # [B, K]
-        ends = logits[..., self.rules.eos] - total
+        extended = log_probabilities(logits)
+        ends = extended[..., self.rules.eos].clone()  # [B, K]
         ended = self.live + ends
-        room = self.live - total
+        room = self.live
         if self.position < self.rules.min_len:
             ended = ended.masked_fill((self.limits > self.position)[:, None], -torch.inf)
         if self.position >= self.shortest:
             room = room.masked_fill((self.limits <= self.position)[:, None], -torch.inf)
 
-        logits.index_fill_(-1, self.never, -torch.inf)
-        extended = logits.add_(room[..., None]).flatten(1)  # [B, K·V], log-probabilities
+        extended.index_fill_(-1, self.never, -torch.inf)
+        extended = extended.add_(room[..., None]).flatten(1)  # [B, K·V], of whole prefixes
         best, columns = top_k(extended, min(2 * self.beam, extended.shape[1]))
         self._finish(ended, best)
 

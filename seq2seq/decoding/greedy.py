@@ -13,14 +13,13 @@ from seq2seq.decoding.search import (
     Rules,
     State,
     StepFunction,
-    at_least_float32,
     check_finite,
-    log_totals,
+    log_probabilities,
     top_k,
 )
 
-# Given logits [B, K, V], -inf for what is not allowed, and the places [B] of the sentences in the
-# batch of the start; returns the tokens taken, [B, K].
+# Given log-probabilities [B, K, V], -inf for what is not allowed, and the places [B] of the
+# sentences in the batch of the start; returns the tokens taken, [B, K].
 Choice = Callable[[Tensor, Tensor], Tensor]
 
 
@@ -30,8 +29,8 @@ def greedy_search(step: StepFunction[State], state: State, rules: Rules) -> Hypo
     See `beam_search` for the arguments.
     """
 
-    def likeliest(logits: Tensor, _rows: Tensor) -> Tensor:
-        return top_k(logits, 1)[1][..., 0]
+    def likeliest(log_probs: Tensor, _rows: Tensor) -> Tensor:
+        return top_k(log_probs, 1)[1][..., 0]
 
     return follow(step, state, rules, paths=1, choose=likeliest)
 
@@ -63,15 +62,14 @@ def follow(
     history = History()
     position = 0
     while len(rows):
-        logits = at_least_float32(step(last, state))  # [B, K, V]
-        total = log_totals(logits)
-        logits.index_fill_(-1, never, -torch.inf)
+        scores = log_probabilities(step(last, state))  # [B, K, V]
+        scores.index_fill_(-1, never, -torch.inf)
         if position < rules.min_len:
-            logits[..., rules.eos].masked_fill_((limits > position)[:, None], -torch.inf)
-        last = choose(logits, rows)
+            scores[..., rules.eos].masked_fill_((limits > position)[:, None], -torch.inf)
+        last = choose(scores, rows)
         if position >= shortest:
             last = last.masked_fill((limits <= position)[:, None], rules.eos)
-        log_probs = logits.gather(-1, last[..., None])[..., 0] - total
+        log_probs = scores.gather(-1, last[..., None])[..., 0]
         history.add(rows, last, log_probs)
         ended = ended | (last == rules.eos)
         position += 1

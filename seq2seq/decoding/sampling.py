@@ -45,7 +45,7 @@ def sample(  # noqa: PLR0913 — the rules of a search, each with its own name
     how often it is drawn.
 
     Args:
-        step: as in `beam_search`; the search writes into its logits [B, K, V]. K is `draws`.
+        step: as in `beam_search`, logits [B, K, V]. K is `draws`.
         state: what `step` needs.
         batch: number of sentences.
         bos: token that every output starts from; never produced.

@@ -32,10 +32,7 @@ class StepFunction(Protocol[State_contra]):
     """One step of a model: logits for the next token of every hypothesis."""
 
     def __call__(self, last: Tensor, state: State_contra, /) -> Tensor:
-        """Extend every hypothesis by its newest token `last` [B, K]; returns logits [B, K, V].
-
-        The search writes into these logits, so they must not be views of something kept.
-        """
+        """Extend every hypothesis by its newest token `last` [B, K]; returns logits [B, K, V]."""
 
 
 @dataclass(frozen=True)
@@ -130,21 +127,12 @@ def top_k(values: Tensor, k: int) -> tuple[Tensor, Tensor]:
     return best, columns.gather(-1, place)
 
 
-def at_least_float32(logits: Tensor) -> Tensor:
-    """Half precision has too few digits to add up log-probabilities."""
-    return logits.to(torch.promote_types(logits.dtype, torch.float32))
+def log_probabilities(logits: Tensor) -> Tensor:
+    """Natural log-probabilities from logits [..., V], as a tensor of their own.
 
-
-def log_totals(logits: Tensor) -> Tensor:
-    """`logits.logsumexp(-1)`: what to subtract from logits [B, K, V] for log-probabilities, [B, K].
-
-    On a CPU a few rows at a time, whose exponentials stay in its cache.
+    In at least float32: half precision has too few digits to add them up.
     """
-    flat = logits.flatten(0, 1)
-    numbers = 1 << 18 if logits.device.type == "cpu" else flat.numel()  # 1 MiB
-    rows = max(1, numbers // logits.shape[-1])
-    parts = [part.logsumexp(-1) for part in torch.split(flat, rows)]
-    return torch.cat(parts).view(logits.shape[:-1])
+    return logits.to(torch.promote_types(logits.dtype, torch.float32)).log_softmax(-1)
 
 
 class History:

@@ -28,6 +28,7 @@ from seq2seq.decoding.lines import (
 from seq2seq.decoding.sampling import sample
 from seq2seq.decoding.scoring import PairScore, score_pairs
 from seq2seq.decoding.search import Hypotheses, Hypothesis
+from seq2seq.decoding.workers import side_by_side, worker_count
 from seq2seq.errors import UserError
 from seq2seq.model.transformer import Transformer
 from seq2seq.run_folder import load_run
@@ -89,7 +90,11 @@ class Translator:
 
     @classmethod
     def from_pretrained(
-        cls, run: str | Path, device: str = "auto", checkpoint: str = "best"
+        cls,
+        run: str | Path,
+        device: str = "auto",
+        checkpoint: str = "best",
+        precision: str = "fp32",
     ) -> Translator:
         """Load a run folder.
 
@@ -97,11 +102,12 @@ class Translator:
             run: the folder.
             device: auto, cpu, cuda, cuda:1, mps.
             checkpoint: which of its checkpoints, as of `load_run`.
+            precision: of the arithmetic, as of `load_run`.
 
         Raises:
             UserError: no run there, or a damaged one.
         """
-        loaded = load_run(run, device=device, checkpoint=checkpoint)
+        loaded = load_run(run, device=device, checkpoint=checkpoint, precision=precision)
         return cls(loaded.model, loaded.tokenizer, loaded.config.decode)
 
     def translate(
@@ -193,23 +199,39 @@ class Translator:
         results = [Translation(**vars(_EMPTY), n_best=[_EMPTY], cut=False) for _ in texts]
         filled = [i for i, pieces in enumerate(ids) if pieces]
         done = len(texts) - len(filled)
-        budget = config.batch_tokens // _width(config)
-        for batch in plan_batches([len(ids[i]) + 1 for i in filled], budget):
-            members = [filled[place] for place in batch]
-            seeds = [(config.seed % (1 << 64), first_line + i) for i in members]
-            found = self._search([ids[i] for i in members], config, seeds)
-            for i, hypotheses in zip(members, found, strict=True):
-                results[i] = self._translation(hypotheses, config, cut=i in cut)
-            done += len(members)
-            report(progress, done, len(texts))
+        with inference(self.model) as device:
+
+            def search(members: list[int]) -> Hypotheses:
+                seeds = [(config.seed % (1 << 64), first_line + i) for i in members]
+                return self._search([ids[i] for i in members], config, seeds, device)
+
+            workers = worker_count(device)
+            batches = self._batches(filled, [len(ids[i]) + 1 for i in filled], config, workers)
+            for members, found in side_by_side(search, batches, workers):
+                for i, hypotheses in zip(members, found, strict=True):
+                    results[i] = self._translation(hypotheses, config, cut=i in cut)
+                done += len(members)
+                report(progress, done, len(texts))
         return results
 
+    @staticmethod
+    def _batches(
+        lines: list[int], lengths: list[int], config: DecodeConfig, workers: int
+    ) -> list[list[int]]:
+        """Lines of `lengths` grouped within the budget, and so that no worker is left without."""
+        budget = min(config.batch_tokens // _width(config), -(-sum(lengths) // workers))
+        return [[lines[place] for place in batch] for batch in plan_batches(lengths, budget)]
+
     def _search(
-        self, sources: list[list[int]], config: DecodeConfig, seeds: list[tuple[int, int]]
+        self,
+        sources: list[list[int]],
+        config: DecodeConfig,
+        seeds: list[tuple[int, int]],
+        device: torch.device,
     ) -> Hypotheses:
         """Outputs for one batch of piece ids; `seeds` are of each sentence, for sampling."""
         limits = [self._output_limit(len(pieces), config) for pieces in sources]
-        with inference(self.model) as device:
+        with torch.inference_mode():  # of each thread its own
             source = pad([[*pieces, EOS] for pieces in sources]).to(device)
             state = self.model.start(source, beam=_width(config), max_len=max(limits) + 1)
             rules: dict[str, Any] = {

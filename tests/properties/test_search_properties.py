@@ -18,7 +18,7 @@ from seq2seq.data.tokenizer import train_tokenizer
 from seq2seq.decoding.beam import beam_search
 from seq2seq.decoding.lines import plan_batches
 from seq2seq.decoding.sampling import sample
-from seq2seq.decoding.search import log_totals, top_k
+from seq2seq.decoding.search import log_probabilities, top_k
 from seq2seq.decoding.translator import Translator
 from seq2seq.model.transformer import Transformer
 
@@ -160,9 +160,17 @@ def test_top_k_equals_that_of_torch(
 
 
 @pytest.mark.parametrize("shape", [(1, 1, 5), (40, 5, 8000), (3, 1, 300_000)])
-def test_log_totals_are_logsumexp(shape: tuple[int, ...]) -> None:
-    logits = 10 * torch.randn(shape, generator=torch.Generator().manual_seed(0))
-    assert torch.equal(log_totals(logits), logits.logsumexp(-1))
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float32, torch.float64])
+def test_log_probabilities_are_normalised_and_of_their_own(
+    shape: tuple[int, ...], dtype: torch.dtype
+) -> None:
+    logits = 10 * torch.randn(shape, generator=torch.Generator().manual_seed(0)).to(dtype)
+    before = logits.clone()
+    found = log_probabilities(logits)
+    exact = logits.double() - logits.double().logsumexp(-1, keepdim=True)
+    assert torch.allclose(found.double(), exact, rtol=0, atol=1e-4)
+    found.fill_(0)
+    assert torch.equal(logits, before)
 
 
 @quick

@@ -496,3 +496,32 @@ def test_batches_are_filled_longest_first() -> None:
     assert plan_batches([3, 1, 9, 3, 2], budget=6) == [[2], [0, 3], [4, 1]]
     assert plan_batches([], budget=6) == []
     assert plan_batches([5, 7], budget=0) == [[1], [0]]
+
+
+def test_batches_side_by_side_give_what_one_after_the_other_give(
+    tokenizer: Tokenizer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    model, lines = make_model(tokenizer), some_lines(40, 9)
+    translator = Translator(model.double(), tokenizer)
+    alone = translator.translate(lines, beam=3, n_best=2)
+    monkeypatch.setattr(torch, "get_num_threads", lambda: 3)  # and so three workers
+    model.train()
+    together = translator.translate(lines, beam=3, n_best=2)
+    assert model.training  # put back, though three worked with it
+    assert [[c.text for c in t.n_best] for t in together] == [
+        [c.text for c in t.n_best] for t in alone
+    ]
+    for a, b in zip(alone, together, strict=True):
+        assert a.score == pytest.approx(b.score, abs=1e-10)
+
+
+def test_half_precision_is_close_and_scores_are_whole(tokenizer: Tokenizer) -> None:
+    exact, rounded = make_model(tokenizer), make_model(tokenizer).bfloat16()
+    lines = some_lines(20, 9)
+    wanted = Translator(exact, tokenizer).translate(lines, beam=1)
+    found = Translator(rounded, tokenizer).translate(lines, beam=1)
+    same = [a.text == b.text for a, b in zip(wanted, found, strict=True)]
+    assert sum(same) >= 15  # near ties fall either way
+    for a, b, equal in zip(wanted, found, same, strict=True):
+        if equal:
+            assert a.score == pytest.approx(b.score, abs=0.05)
