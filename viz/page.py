@@ -23,21 +23,28 @@ from pathlib import Path
 
 import numpy as np
 
-from seq2seq.analysis.roles import COLUMN as ROLES
-from seq2seq.analysis.roles import NONE, main_role
 from seq2seq.analysis.tables import HeadTable
 from seq2seq.attention_maps import AttentionMaps
 from seq2seq.errors import UserError
 from seq2seq.whole_file import write_whole
 from viz.page_data import Entry, entry, fits_plain, text_of
+from viz.page_tables import of_heads
 
 MAX_MB = 8.0  # of a page; beyond it browsers get slow and mail servers refuse
-SCRIPTS = ("data", "state", "paint", "heads", "map", "lines", "steps", "output", "controls")
+SCRIPTS = (
+    "data",
+    "state",
+    "paint",
+    "heads",
+    "map",
+    "lines",
+    "steps",
+    "output",
+    "training",
+    "controls",
+)
 NEXT = "<<next>>"  # stands in the shell where policy, style, data, program and loader go
 FRAME_HEIGHT = 900  # pixels in a notebook
-
-# Columns of a table that say what depends on a head; the page prints them beside its weights.
-EVIDENCE = ("importance", "loss_change", "bleu_change", "effect", "flip")
 
 
 def write(records: Iterable[AttentionMaps], path: str | Path, **options: object) -> None:
@@ -55,6 +62,7 @@ def html(
     paired: bool = False,
     table: HeadTable | None = None,
     start: Mapping[str, str] | None = None,
+    training: Mapping[str, object] | None = None,
     max_mb: float = MAX_MB,
 ) -> str:
     """One self-contained page; equal records give equal pages.
@@ -67,6 +75,8 @@ def html(
             column "roles" names what they do.
         start: what the page opens on, in the terms of its links: {"head": "cross.2.1",
             "level": "word", "special": "mute", "view": "lines"} (docs/page.md).
+        training: what `viz.page_training.training` says of the records, which then are sentences
+            after ever more updates: a slider leads through them.
         max_mb: largest page, in 10⁶ bytes.
 
     Raises:
@@ -76,7 +86,8 @@ def html(
     entries = [entry(maps) for maps in records]
     if not entries:
         raise UserError("A page needs at least one record.")
-    return bind(entries, paired=paired, table=table, start=start, max_mb=max_mb)
+
+    return bind(entries, paired=paired, table=table, start=start, training=training, max_mb=max_mb)
 
 
 def bind(
@@ -85,6 +96,7 @@ def bind(
     paired: bool = False,
     table: HeadTable | None = None,
     start: Mapping[str, str] | None = None,
+    training: Mapping[str, object] | None = None,
     max_mb: float = MAX_MB,
 ) -> str:
     """As `html`, of sentences that were made ready before.
@@ -100,7 +112,8 @@ def bind(
         "packed": not plain,
         "paired": paired,
         "start": dict(start or {}),
-        **_of_heads(table),
+        **of_heads(table),
+        **({"training": training} if training else {}),
         "records": [one.facts for one in entries],
     }
     try:
@@ -115,29 +128,12 @@ def bind(
     before, after = shell()
     page = before + "\n".join(blocks) + after
     if len(page) > max_mb * 1e6:
+        fewer = "updates (--frames) or fewer" if training else "or shorter"
         raise UserError(
             f"The page would have {len(page) / 1e6:.1f} MB, more than {max_mb:g}: keep fewer "
-            "kinds, layers or heads (--kinds, --layers, --heads), or fewer or shorter sentences."
+            f"kinds, layers or heads (--kinds, --layers, --heads), or fewer {fewer} sentences."
         )
     return page
-
-
-def _of_heads(table: HeadTable | None) -> dict[str, object]:
-    """Statistics, which of them are evidence, and roles, by names such as "cross.2.1"."""
-    if table is None:
-        return {"statistics": {}, "evidence": [], "roles": {}}
-    found = table.statistics()
-    roles: dict[str, str] = {}
-    if any(column.name == ROLES.name for column in table.columns):
-        texts = table.texts(ROLES.name)
-        roles = {str(h): main_role(t) for h, t in texts.items() if main_role(t) not in ("", NONE)}
-    # So named that nobody takes them for numbers of the sentence on display.
-    names = {name: f"corpus: {table.column(name).header}" for name in found}
-    return {
-        "statistics": {names[name]: values for name, values in found.items()},
-        "evidence": [names[name] for name in found if any(word in name for word in EVIDENCE)],
-        "roles": roles,
-    }
 
 
 @lru_cache(maxsize=1)

@@ -150,7 +150,7 @@ class HeadTable:
         writer.writerow([*KEYS, *(column.header for column in self.columns)])
         for head in self.heads:
             row = self.rows[head]
-            writer.writerow([*head, *(_plain(row.get(column.name)) for column in self.columns)])
+            writer.writerow([*head, *(plain_cell(row.get(column.name)) for column in self.columns)])
         return out.getvalue()
 
     def to_markdown(self) -> str:
@@ -211,7 +211,8 @@ def _parsed(cell: str) -> Value:
         return cell
 
 
-def _plain(value: Value) -> str:
+def plain_cell(value: Value) -> str:
+    """A cell of a CSV file: nine significant digits, nothing for None."""
     if value is None:
         return ""
     return f"{value:.9g}" if isinstance(value, float) else str(value)

@@ -14,6 +14,7 @@ const HELP = {
   "s": "special tokens: show, grey, drop",
   "c": "comparison: A, B, both, B − A",
   "/": "find a token",
+  ...TRAINING_HELP,
   "?": "this list",
 };
 const MODES = [
@@ -121,21 +122,22 @@ function renderKinds() {
 function renderTexts() {
   const line = (name, record) => el("div", { className: "pair" }, ...(name ? [el("b", { textContent: name })] : []),
     el("p", { className: "source", dir: "auto", textContent: record.text.source }), el("p", { className: "target", dir: "auto", textContent: record.text.target }));
-  $("texts").replaceChildren(...(state.other < 0 ? [line("", A())] : [line("A", A()), line("B", B())]));
+  $("texts").replaceChildren(...(state.other < 0 || BY_UPDATE ? [line("", A())] : [line("A", A()), line("B", B())]));
   document.title = `Attention: ${A().text.source}`;
   for (const [id, value, none] of [["record", state.record, false], ["other", state.other, true]]) {
-    $(id).replaceChildren(...(none ? [el("option", { value: -1, textContent: "nothing" })] : []), ...records.map((record, i) =>
-      el("option", { value: i, textContent: `${i + 1}. ${[record.text.source, record.name].filter(Boolean).join(" · ")}`, disabled: none && i === state.record })));
+    $(id).replaceChildren(...(none ? [el("option", { value: -1, textContent: "nothing" })] : []), ...offered(none).map(([value, textContent]) =>
+      el("option", { value, textContent, disabled: none && value === state.record })));
     $(id).value = value;
   }
-  for (const id of ["label-a", "label-b"]) $(id).hidden = records.length < 2;
+  $("label-a").hidden = offered(false).length < 2;
+  $("label-b").hidden = offered(true).length < 2;
   const footer = [...new Set([A(), ...(state.other < 0 ? [] : [B()])].flatMap((one) => [one.provenance, ...one.notes]))];
   if (level() === "word") for (const [side, words] of Object.entries(A().words)) if (words.unspaced) footer.push(`The ${side === "src" ? "source" : "target"} does not space its words: pieces are shown.`);
   $("provenance").replaceChildren(...[...new Set(footer)].map((text) => el("p", { textContent: text })), el("p", { textContent: "Attention shows where a head looked, not what the model used: judge by what changes when the head is off." }));
 }
 
 function renderSort() {
-  const roles = [...new Set(Object.values(data.roles))].sort();
+  const roles = [...new Set(allRoles())].sort();
   const kinds = [...Object.entries(BUILT_IN), ...Object.keys(data.statistics).map((name) => [name, name])];
   const options = [["", "as in the model"], ...kinds.flatMap(([name, text]) => [[name, `${text}, high first`], [`-${name}`, `${text}, low first`]]), ...roles.map((role) => [`role:${role}`, `role: ${role}`])];
   $("sort").replaceChildren(...options.map(([value, textContent]) => el("option", { value, textContent })));
@@ -145,6 +147,7 @@ function render() {
   document.documentElement.dataset.theme = state.theme;
   readTheme();
   renderTexts();
+  renderTraining();
   renderKinds();
   renderModes();
   renderHeads();
@@ -215,6 +218,7 @@ const KEYS = {
   c: () => state.other >= 0 && change({ compare: next(CHOICES.compare.filter((one) => !why("compare", one)), state.compare) }),
   "/": () => $("search").focus(),
   "?": help,
+  ...TRAINING_KEYS,
 };
 
 function stageKey(event) {
@@ -251,8 +255,7 @@ $("grid").onclick = (event) => {
 };
 $("record").onchange = (event) => {
   const record = Number(event.target.value);
-  const mate = data.paired ? record ^ 1 : state.other === record ? -1 : state.other;
-  change({ record, other: mate, overlay: [], q: 0, k: 0, step: 0 });
+  change({ record, other: mateOf(record), overlay: [], q: 0, k: 0, step: 0 });
 };
 $("other").onchange = (event) => {
   const other = Number(event.target.value);

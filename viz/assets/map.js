@@ -149,9 +149,9 @@ let [timer, said] = [0, ""];
 // For the eye at once, for screen readers when the pointer has come to rest.
 function announce(text, visible = [text]) {
   $("readout").replaceChildren(...visible);
-  said = text;
+  said = when(text);
   clearTimeout(timer);
-  timer = setTimeout(() => ($("status").textContent = text), 150);
+  timer = setTimeout(() => ($("status").textContent = said), 150);
 }
 
 function moveCell(event) {

@@ -40,6 +40,7 @@ const overlaid = () => {
 
 // Puts right what does not go together, such as a head that the record lacks.
 function settle() {
+  takeTable();
   const kinds = KINDS.filter((kind) => A().list[kind].length);
   if (!kinds.includes(state.kind)) state.kind = kinds.includes(firstKind) ? firstKind : kinds[0];
   for (const kind of kinds) {
@@ -48,7 +49,7 @@ function settle() {
       state.heads[kind] = (list.find((one) => one.layer === list[list.length - 1].layer) || list[0]).id;
     }
   }
-  if (state.other === state.record || !records[state.other]) state.other = -1;
+  if ((state.other === state.record && !BY_UPDATE) || !records[state.other]) state.other = -1;
   if (state.other < 0) state.compare = "a";
   else if (state.compare === "diff" && clash()) state.compare = "both";
   if (state.view === "steps") {
