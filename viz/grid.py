@@ -60,9 +60,9 @@ def layer(
         Panel(matrix, f"head {number}", _facts(number, summaries))
         for number, matrix in zip(heads, weights, strict=True)
     ]
-    title = f"{_layer_title(maps, kind, layer)}, {_count(len(heads), 'head')}"
+    title = f"{layer_title(maps, kind, layer)}, {_count(len(heads), 'head')}"
     with drawing():
-        return _panels(maps, view(maps, kind, [weights], look or Look()), panels, title)
+        return panels_sheet(maps, view(maps, kind, [weights], look or Look()), panels, title)
 
 
 def head(
@@ -88,11 +88,11 @@ def head(
     """
     require_record(maps)
     weights = maps.head(kind, layer, head)
-    title = f"{_layer_title(maps, kind, layer)}, head {head}"
+    title = f"{layer_title(maps, kind, layer)}, head {head}"
     panel = Panel(weights, facts=_facts(head, summaries))
     with drawing():
         shared = view(maps, kind, [weights[None]], look or Look())
-        return _panels(maps, shared, [panel], title, max(weights.shape) <= NUMBERS_UP_TO)
+        return panels_sheet(maps, shared, [panel], title, max(weights.shape) <= NUMBERS_UP_TO)
 
 
 def average(maps: AttentionMaps, kind: str, layer: int, look: Look | None = None) -> Figure:
@@ -113,9 +113,9 @@ def average(maps: AttentionMaps, kind: str, layer: int, look: Look | None = None
         Panel(weights.mean(0), "mean", "hides what single heads do"),
         Panel(weights.std(0), "standard deviation", "where the heads disagree"),
     ]
-    title = f"{_layer_title(maps, kind, layer)}, mean of {_count(len(heads), 'head')}"
+    title = f"{layer_title(maps, kind, layer)}, mean of {_count(len(heads), 'head')}"
     with drawing():
-        return _panels(maps, view(maps, kind, [weights], look or Look()), panels, title)
+        return panels_sheet(maps, view(maps, kind, [weights], look or Look()), panels, title)
 
 
 def overview(maps: AttentionMaps, kind: str, look: Look | None = None) -> Figure:
@@ -138,14 +138,14 @@ def overview(maps: AttentionMaps, kind: str, look: Look | None = None) -> Figure
     title = f"{_heading(kind)}, {_count(len(layers), 'layer')} × {_count(len(heads), 'head')}"
     with drawing():
         shared = view(maps, kind, layers, look or Look())
-        width, height = _tile(shared)
+        width, height = tile(shared)
         left = extent([f"layer {i}" for i in maps.layer_ids[kind]], TEXT_PT, shared.families) + 0.1
         top = Line("", TEXT_PT).height
         across = left + len(heads) * (width + TILE_GAP)
         down = len(layers) * (height + TILE_GAP) - TILE_GAP
         bar = min(max(down, MIN_BAR), MAX_BAR)
         body = (across + BAR_SPACE, top + max(down, bar))
-        sheet = _sheet(maps, shared, body, title, _sentences(maps))
+        sheet = sheet_of(maps, shared, body, title, sentences(maps))
         for column, number in enumerate(heads):
             x = left + column * (width + TILE_GAP) + width / 2
             sheet.text(x, 0, Line(f"head {number}", TEXT_PT), align="center")
@@ -161,7 +161,7 @@ def overview(maps: AttentionMaps, kind: str, look: Look | None = None) -> Figure
         return sheet.figure
 
 
-def _panels(
+def panels_sheet(
     maps: AttentionMaps, shared: View, panels: list[Panel], title: str, numbers: bool = False
 ) -> Figure:
     """Maps with token labels at the outer edges, up to four to a row."""
@@ -176,7 +176,7 @@ def _panels(
     step_x, step_y = widest + GAP, height + caption + GAP
     bar = min(max(height, MIN_BAR), MAX_BAR)
     body = (left + across * step_x - GAP + BAR_SPACE, top + max(rows * step_y - GAP, bar))
-    sheet = _sheet(maps, shared, body, title)
+    sheet = sheet_of(maps, shared, body, title)
     for place, panel in enumerate(panels):
         row, column = divmod(place, across)
         x, y = left + column * step_x, top + row * step_y
@@ -195,13 +195,14 @@ def _panels(
     return sheet.figure
 
 
-def _sheet(
+def sheet_of(
     maps: AttentionMaps,
     shared: View,
     body: tuple[float, float],
     title: str,
     notes: Sequence[str] = (),
 ) -> Sheet:
+    """A sheet around maps of one view, with the record's provenance at the bottom."""
     return Sheet(
         body,
         title,
@@ -213,7 +214,7 @@ def _sheet(
     )
 
 
-def _tile(shared: View) -> tuple[float, float]:
+def tile(shared: View) -> tuple[float, float]:
     """Inches of a thumbnail: its longer side is TILE, the other keeps cells square if it can."""
     width, height = shared.size
     longer = max(width, height)
@@ -231,7 +232,8 @@ def _heading(kind: str) -> str:
     return KIND_NAMES[kind].capitalize()
 
 
-def _layer_title(maps: AttentionMaps, kind: str, layer: int) -> str:
+def layer_title(maps: AttentionMaps, kind: str, layer: int) -> str:
+    """The kind and the layer as a title."""
     depth = maps.meta.get("depth", {}).get(kind, len(maps.layer_ids[kind]))
     return f"{_heading(kind)}, layer {layer} of {depth}"
 
@@ -240,7 +242,8 @@ def _count(number: int, what: str) -> str:
     return f"{number} {what}" if number == 1 else f"{number} {what}s"
 
 
-def _sentences(maps: AttentionMaps) -> list[str]:
+def sentences(maps: AttentionMaps) -> list[str]:
+    """The record's text, a line a side."""
     names = (("source", maps.text.get("source")), ("target", maps.text.get("target")))
     return [f"{name}: {text}" for name, text in names if text]
 

@@ -183,8 +183,8 @@ def tracker(
         )
     if single := sum(sentence.target is None for sentence in own):
         notes.append(
-            f"{single} of the {len(own)} sentences in {config.snapshot_file} have no translation "
-            "behind a TAB: of them, only the encoder's attention is kept."
+            f"{config.snapshot_file}: {single} of {len(own)} sentences without a translation "
+            "behind a TAB; of them, only the encoder's attention is kept."
         )
     return Tracker(
         run / FOLDER,
@@ -196,15 +196,16 @@ def tracker(
     )
 
 
-def read_sentences(path: str | Path, tokenizer: Tokenizer, most: int) -> list[Sentence]:
+def read_sentences(
+    path: str | Path, tokenizer: Tokenizer, most: int, option: str = "train.snapshot_file"
+) -> list[Sentence]:
     """Sentences of a file, one a line, each with its translation behind a TAB or without.
 
-    Blank lines are left out.
+    Blank lines are left out; a sentence may have at most `most` tokens.
 
     Raises:
         UserError: the file cannot be read, holds no sentence, or has a line that cannot be used.
     """
-    option = "train.snapshot_file"
     found = list(_sentences(read_lines(path, option), f"{option}: {path}"))
     if not found:
         raise UserError(f"{option}: {path} holds no sentence.")
