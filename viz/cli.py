@@ -126,12 +126,12 @@ def parser() -> Parser:
     )
     draw = result.add_argument_group("what is drawn")
     add = draw.add_argument
-    add("--kinds", type=_names(KINDS), default=KINDS, help="of enc,dec,cross (all)")
-    add("--layers", type=_numbers, metavar="N,N", help="layers, counted from 0")
-    add("--heads", type=_numbers, metavar="N,N", help="heads to draw large, counted from 0")
+    add("--kinds", type=names(KINDS), default=KINDS, help="of enc,dec,cross (all)")
+    add("--layers", type=numbers, metavar="N,N", help="layers, counted from 0")
+    add("--heads", type=numbers, metavar="N,N", help="heads to draw large, counted from 0")
     add(
         "--figures",
-        type=_names(("overview", "layer", "head", "average", "none")),
+        type=names(("overview", "layer", "head", "average", "none")),
         metavar="F,F",
         help="of overview,layer,head,average (overview,layer), or none: the page is enough",
     )
@@ -156,7 +156,7 @@ def parser() -> Parser:
     )
     add(
         "--format",
-        type=_names(FORMATS),
+        type=names(FORMATS),
         default=("png",),
         metavar="F,F",
         help="of png,svg,pdf (png)",
@@ -175,19 +175,22 @@ def parser() -> Parser:
     return result
 
 
-def _names(choices: tuple[str, ...]) -> Any:
+def names(choices: tuple[str, ...]) -> Any:
+    """A reader of options: some of `choices`, separated by commas."""
+
     def parse(text: str) -> tuple[str, ...]:
-        names = tuple(dict.fromkeys(text.replace(",", " ").split()))
-        unknown = [name for name in names if name not in choices]
-        if unknown or not names:
+        found = tuple(dict.fromkeys(text.replace(",", " ").split()))
+        unknown = [name for name in found if name not in choices]
+        if unknown or not found:
             wrong = ", ".join(unknown) or "nothing"
             raise argparse.ArgumentTypeError(f"{wrong} is none of {', '.join(choices)}")
-        return names
+        return found
 
     return parse
 
 
-def _numbers(text: str) -> tuple[int, ...]:
+def numbers(text: str) -> tuple[int, ...]:
+    """Read numbers separated by commas."""
     words = text.replace(",", " ").split()
     if not words or not all(word.isdecimal() for word in words):
         raise argparse.ArgumentTypeError(f"{text!r} is no list of numbers such as 0,2")

@@ -52,16 +52,18 @@ def evolution(history: History, name: str, losses: Losses = ()) -> Figure:
     named = {kind: _named({h: v for h, v in found.items() if h.kind == kind}) for kind in kinds}
     height = max(HEIGHT, NAME * max(map(len, named.values())))
     numbers = [x for values in found.values() for x in values if x is not None]
+    if name == "entropy":
+        numbers += [_uniform(history, kind) for kind in kinds]
     low, high = min(0.0, *numbers), max(numbers)
     limits = (low - 0.04 * (high - low), high + 0.06 * ((high - low) or 1.0))
-    losses = [(u, x) for u, x in losses if u <= history.updates[-1]]
+    losses = [(u, x) for u, x in losses if history.updates[0] <= u <= history.updates[-1]]
     with drawing():
         families, _ = fonts([])
         right = TIE + extent([_short(head) for head in found], SMALL_PT, families) + 0.08
         step = LEFT + WIDTH + right
         below = LOSS + 0.12 if losses else 0.0
         body = (len(kinds) * step, 0.24 + height + below + 0.4)
-        notes = [_note(history, sum(map(len, named.values())), len(found))]
+        notes = [_note(history, name, sum(map(len, named.values())), len(found))]
         page = sheet(body, f"While learning: {column.title}", notes, history.facts)
         for place, kind in enumerate(kinds):
             left = LEFT + place * step
@@ -72,6 +74,8 @@ def evolution(history: History, name: str, losses: Losses = ()) -> Figure:
             own = {head: values for head, values in found.items() if head.kind == kind}
             _curves(axes, history.updates, own)
             _names(axes, height, own, named[kind])
+            if name == "entropy" and (uniform := _uniform(history, kind)):
+                axes.axhline(uniform, color=INK, lw=0.8, ls=(0, (4, 3)), zorder=1)
             if place == 0:
                 axes.set_ylabel(column.title, size=TEXT_PT, color=INK)
             if losses:
@@ -84,10 +88,20 @@ def evolution(history: History, name: str, losses: Losses = ()) -> Figure:
         return page.figure
 
 
-def _note(history: History, named: int, heads: int) -> str:
+def _note(history: History, name: str, named: int, heads: int) -> str:
     some = "" if named == heads else " · names: the heads farthest from their layer's mean"
     count = len(history.updates)
-    return f"a line is a head, its name layer.head, its colour the layer · {count} snapshots{some}"
+    dashed = " · dashed: a head that looks at everything alike" if name == "entropy" else ""
+    what = "a line is a head, its name layer.head, its colour the layer"
+    return f"{what} · {count} snapshots{dashed}{some}"
+
+
+def _uniform(history: History, kind: str) -> float:
+    """Mean entropy of a head that looks at everything alike; 0 where the table does not say."""
+    if not history.tables[-1].has("uniform_entropy"):
+        return 0.0
+    values = history.tables[-1].values("uniform_entropy")
+    return float(np.mean([value for head, value in values.items() if head.kind == kind] or [0.0]))
 
 
 def _short(head: HeadId) -> str:

@@ -55,7 +55,9 @@ def film(
     frames = [np.stack([one.head(kind, layer, h) for h in heads]) for one in records]  # [H, Q, K]
     chosen = milestones(frames, most)
     updates = [records[i].meta.get("step", 0) for i in chosen]
-    maps = replace(records[-1], meta={k: v for k, v in records[-1].meta.items() if k != "step"})
+    own = ("step", "weights_hash")  # of one update only
+    meta = {name: fact for name, fact in records[-1].meta.items() if name not in own}
+    maps = replace(records[-1], meta=meta)
     frames = [frames[i] for i in chosen]
     title = f"{layer_title(maps, kind, layer)}, while learning"
     with drawing():

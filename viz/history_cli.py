@@ -7,19 +7,18 @@ import json
 import re
 import sys
 from collections.abc import Iterable
-from dataclasses import replace
 from pathlib import Path
 
-from seq2seq.analysis.head_id import HeadId
 from seq2seq.analysis.history import History, emergence
 from seq2seq.analysis.roles import Thresholds
 from seq2seq.analysis.snapshots import FOLDER, Snapshots
 from seq2seq.analysis.tables import HeadTable
 from seq2seq.attention_maps import KINDS, AttentionMaps
 from seq2seq.cli.args import Parser, progress_bar, show_warnings
+from seq2seq.data.lines import is_blank
 from seq2seq.errors import UserError
 from seq2seq.run_folder import METRICS, step_folders
-from viz.cli import _names, _numbers
+from viz.cli import names, numbers
 from viz.history_files import STATISTICS, Series, Strip, Wish, files, findings
 from viz.report_files import place
 from viz.style import FORMATS
@@ -89,7 +88,13 @@ def parser() -> Parser:
     add("--target", metavar="T", help="the translation of --text (the last checkpoint's)")
     add("--sentences", type=_positive, default=SENTENCES, metavar="N", help="or the first N (3)")
     add("--split", default="dev", help="of this part of the run's corpus (%(default)s)")
-    add("--limit", type=_positive, default=LIMIT, metavar="N", help="pairs to measure heads on (100)")
+    add(
+        "--limit",
+        type=_positive,
+        default=LIMIT,
+        metavar="N",
+        help="pairs to measure heads on (100)",
+    )
     add("--device", default="auto", help="auto (default: a GPU if there is one), cpu, cuda, cuda:1")
     draw = result.add_argument_group("what is drawn")
     add = draw.add_argument
@@ -109,7 +114,7 @@ def parser() -> Parser:
     )
     add("--sentence", type=_positive, default=1, metavar="N", help="whose film, from 1 (1)")
     add("--level", choices=("piece", "word"), default="piece", help="of films")
-    add("--format", type=_names(FORMATS), default=("png",), metavar="F,F", help="png,svg,pdf (png)")
+    add("--format", type=names(FORMATS), default=("png",), metavar="F,F", help="png,svg,pdf (png)")
     for name, value in vars(Thresholds()).items():
         text = f"least evidence for the role ({value:g})"
         add(f"--role-{name}", type=float, default=value, metavar="X", help=text)
@@ -117,9 +122,9 @@ def parser() -> Parser:
     add = page.add_argument
     add("--no-page", action="store_true", help="pictures and tables only")
     add("--frames", type=_positive, default=FRAMES, metavar="N", help="at most N updates (24)")
-    add("--kinds", type=_names(KINDS), default=KINDS, help="of enc,dec,cross (all)")
-    add("--layers", type=_numbers, metavar="N,N", help="layers, counted from 0")
-    add("--heads", type=_numbers, metavar="N,N", help="heads, counted from 0")
+    add("--kinds", type=names(KINDS), default=KINDS, help="of enc,dec,cross (all)")
+    add("--layers", type=numbers, metavar="N,N", help="layers, counted from 0")
+    add("--heads", type=numbers, metavar="N,N", help="heads, counted from 0")
     return result
 
 
@@ -152,6 +157,8 @@ def _look(args: argparse.Namespace) -> tuple[History, list[Series]]:
         raise UserError(f"{run} is not a folder: give the run folder that training printed.")
     if args.target is not None and args.text is None:
         raise UserError("--target is the translation of --text: give both.")
+    if args.text is not None and is_blank(args.text):
+        raise UserError("--text is empty: give a sentence.")
     kept = Snapshots(run / FOLDER)
     own = args.text is not None or args.input is not None
     if kept.updates and not (args.checkpoints or own):

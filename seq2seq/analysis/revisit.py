@@ -6,11 +6,24 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
+from seq2seq.analysis.survey import usable
 from seq2seq.analysis.tables import HeadTable
-from seq2seq.analysis.track import Pair, Sentence, maps_of, numbers_of
+from seq2seq.analysis.track import (
+    LEGIBLE,
+    LONGEST,
+    POOL,
+    Pair,
+    Sentence,
+    check_length,
+    maps_of,
+    numbers_of,
+    read_sentences,
+)
 from seq2seq.attention_maps import AttentionMaps
+from seq2seq.data.corpus import named_split
 from seq2seq.decoding.lines import Progress, report
-from seq2seq.run_folder import load_run, step_folders, weights_hash
+from seq2seq.decoding.translator import Translator
+from seq2seq.run_folder import load_run, step_folders, trained_on, weights_hash
 from seq2seq.version import __version__
 
 
@@ -63,15 +76,15 @@ def revisit(
 
 
 def translated(
-    sentences: Sequence[Sentence], translate: Callable[[list[str]], Sequence[str]]
+    sentences: Sequence[Sentence], translate: Callable[[list[str]], Sequence[str]], by: str
 ) -> list[Sentence]:
-    """Sentences without a translation get the one that `translate` finds, by one of the models.
+    """Sentences without a translation get the one that `translate` finds, by the model `by`.
 
     All checkpoints are then led along the same words, so that their maps can be compared.
     """
     missing = [s.source for s in sentences if s.target is None]
     found = iter(translate(missing) if missing else ())
-    return [s if s.target is not None else s._replace(target=next(found)) for s in sentences]
+    return [s if s.target is not None else s._replace(target=next(found), by=by) for s in sentences]
 
 
 def chosen(
@@ -105,14 +118,16 @@ def chosen(
     corpus = named_split(last.config.data, split, trained_on(run))
     pairs = usable(last.tokenizer, corpus[: max(POOL, limit)], most)[0]
     if text is not None:
-        sentences = checked([Sentence(text, target)], last.tokenizer, most, "--text")
+        sentences = [Sentence(text, target)]
+        check_length(sentences[0], last.tokenizer, most, "--text")
     elif file is not None:
         sentences = read_sentences(file, last.tokenizer, most, "--input")
     else:
         legible = usable(last.tokenizer, pairs, min(LEGIBLE, most))[0]
         sentences = [Sentence(*pair) for pair in legible[:count]]
     translator = Translator(last.model, last.tokenizer, last.config.decode)
-    return (
-        translated(sentences, lambda texts: [t.text for t in translator.translate(texts)]),
-        pairs[:limit],
-    )
+
+    def translate(texts: list[str]) -> list[str]:
+        return [translation.text for translation in translator.translate(texts)]
+
+    return translated(sentences, translate, f"step {last.step}"), pairs[:limit]

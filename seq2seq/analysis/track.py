@@ -40,6 +40,7 @@ class Sentence(NamedTuple):
 
     source: str
     target: str | None
+    by: str = ""  # who translated it; empty: the target was given
 
 
 class Tracker:
@@ -119,14 +120,12 @@ def maps_of(
         [sentence.source for sentence in sentences],
         [sentence.target or "" for sentence in sentences],
     )
-    return [
-        _with(maps if sentence.target is not None else _encoder_only(maps), meta)
-        for maps, sentence in zip(records, sentences, strict=True)
-    ]
-
-
-def _with(maps: AttentionMaps, meta: dict[str, Any]) -> AttentionMaps:
-    return replace(maps, meta={**maps.meta, **meta})
+    found = []
+    for maps, sentence in zip(records, sentences, strict=True):
+        how = {"how": "decoded", "decode": f"target by {sentence.by}"} if sentence.by else {}
+        kept = maps if sentence.target is not None else _encoder_only(maps)
+        found.append(replace(kept, meta={**kept.meta, **how, **meta}))
+    return found
 
 
 def _encoder_only(maps: AttentionMaps) -> AttentionMaps:
@@ -210,13 +209,20 @@ def read_sentences(
     if not found:
         raise UserError(f"{option}: {path} holds no sentence.")
     for number, sentence in found:
-        ids = tokenizer.encode_source([sentence.source])
-        ids += tokenizer.encode_target([sentence.target or ""])
-        if (length := 1 + max(map(len, ids))) > most:
-            raise UserError(
-                f"{option}: {path}, line {number} has {length} tokens, more than {most}: split it."
-            )
+        check_length(sentence, tokenizer, most, f"{option}: {path}, line {number}")
     return [sentence for _, sentence in found]
+
+
+def check_length(sentence: Sentence, tokenizer: Tokenizer, most: int, where: str) -> None:
+    """Refuse a sentence of more than `most` tokens; `where` it stands is for the message.
+
+    Raises:
+        UserError: it is too long.
+    """
+    ids = tokenizer.encode_source([sentence.source])
+    ids += tokenizer.encode_target([sentence.target or ""])
+    if (length := 1 + max(map(len, ids))) > most:
+        raise UserError(f"{where} has {length} tokens, more than {most}: split it.")
 
 
 def _sentences(lines: Iterable[str], where: str) -> Iterator[tuple[int, Sentence]]:

@@ -23,6 +23,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "compare": ("seq2seq.cli.compare:main", "is one system better than another? paired test"),
     "attention": ("viz.cli:attention", "pictures of what each attention head looks at"),
     "heads": ("viz.heads_cli:heads", "a report on every head: what it looks at, what it is for"),
+    "history": ("viz.history_cli:history", "what the heads looked at while the model learned"),
     "align": ("viz.align_cli:align", "word alignments from cross-attention, and their error rate"),
     "trace": ("viz.trace_cli:trace", "which heads decide an answer: their outputs, swapped"),
     "average": ("seq2seq.cli.average:main", "average the last checkpoints of a run into one"),
