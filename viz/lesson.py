@@ -16,7 +16,7 @@ from seq2seq.lesson.part import number, shape
 from seq2seq.lesson.shapes import Shapes, Size
 from seq2seq.lesson.watch import Steps
 from seq2seq.lesson.worked import TOKENS, Worked
-from viz.sheet import Line
+from viz.sheet import Line, Sheet
 from viz.style import FAINT, GREY, INK, SMALL_PT, TEXT_PT, colours, drawing
 from viz.summary import ACCENT, plain_axes, sheet, write_numbers
 
@@ -38,39 +38,40 @@ def worked(found: Worked) -> Figure:
         ("softmax", found.two.weights),
         ("output = weights · V", found.two.heads),
     ]
-    lefts, x = [], 1.6
+    lefts, x = [], 0.75
     for _, values in columns:
         lefts.append(x)
         x += values.shape[2] * CELL[0] + BETWEEN
-    row = 4 * CELL[1] + 0.42
-    body = (x - BETWEEN, heads * row + 2 * CELL[1] + 0.75)
+    small, tall = 2 * CELL[1] + 0.42, 4 * CELL[1] + 0.42  # rows of matrices with 2 and 4 rows
+    body = (x - BETWEEN, 2 * small + heads * tall)
     notes = ["every matrix was caught in the module that translates; rows are tokens"]
     title = "Two heads on “I learn.”: d_model = 4, h = 2, d_k = 2"
     with drawing():
         page = sheet(body, title, notes, [])
+        _wide(page, lefts[0], 0, "embeddings X", found.two.x)
         for head in range(heads):
-            top = head * row
+            top = small + head * tall
             page.text(0, top + 0.2 + CELL[1], Line(f"head {head + 1}", TEXT_PT, bold=True))
             for left, (name, values) in zip(lefts, columns, strict=True):
                 page.text(left, top, Line(name, SMALL_PT, GREY))
                 _matrix(page.axes(left, top + 0.18, *_size(values[head])), values[head])
                 if left > lefts[0]:
                     page.text(left - 0.28, top + 0.22 + CELL[1] / 2, Line("→", TEXT_PT, GREY))
-        x_of_input = found.two.x
-        top = heads * row + 0.1
-        for place, (name, values) in enumerate(
-            [
-                ("X", x_of_input),
-                ("concatenation", found.two.concat),
-                ("output, W_O = I", found.two.out),
-            ]
-        ):
-            left = 0.62 + place * (4 * CELL[0] + 1.05)
-            page.text(left, top, Line(name, SMALL_PT, GREY))
-            axes = page.axes(left, top + 0.18, *_size(values))
-            _matrix(axes, values)
-            _name_rows(axes)
+        top = small + heads * tall
+        _wide(page, lefts[0], top, "both heads, concatenated", found.two.concat)
+        second = lefts[0] + 4 * CELL[0] + 1.1
+        _wide(page, second, top, "output, W_O = I", found.two.out)
+        page.text(second - 0.78, top + 0.22 + CELL[1] / 2, Line("→", TEXT_PT, GREY))
         return page.figure
+
+
+def _wide(page: Sheet, left: float, top: float, name: str, values: Array) -> None:
+    """A matrix of both tokens, with their names."""
+    page.text(left, top, Line(name, SMALL_PT, GREY))
+    axes = page.axes(left, top + 0.18, *_size(values))
+    _matrix(axes, values)
+    axes.set_yticks(range(len(TOKENS)), labels=TOKENS, size=SMALL_PT)
+    axes.tick_params(axis="y", length=0, pad=2, labelcolor=GREY)
 
 
 def _size(values: Array) -> tuple[float, float]:
@@ -87,18 +88,13 @@ def _matrix(axes: Axes, values: Array) -> None:
     write_numbers(axes, values, scale, colours(), number)
 
 
-def _name_rows(axes: Axes) -> None:
-    axes.set_yticks(range(len(TOKENS)), labels=TOKENS, size=SMALL_PT)
-    axes.tick_params(axis="y", length=0, pad=2, labelcolor=GREY)
-
-
 def shapes(found: Shapes) -> Figure:
     """Widths to scale: X, the heads' parts, their concatenation, the output."""
     rows, height, gap = ("X", "heads", "concatenation", "output"), 0.2, 0.1
     block = len(rows) * (height + gap) + 0.45
     longest = max(steps.x.shape[1] for steps in found.steps)
     left, width = 0.95, longest / 512 * PER_512
-    body = (left + width + 1.0, len(found.sizes) * block)
+    body = (left + width + 1.3, len(found.sizes) * block - 0.25)
     notes = ["widths to scale; each colour is one head, as many columns as it is wide"]
     with drawing():
         page = sheet(body, "From the embeddings through the heads and back", notes, [])
@@ -116,7 +112,7 @@ def shapes(found: Shapes) -> Figure:
                 axes = page.axes(left, y, across + extra, height)
                 _bar(axes, steps, name, apart / (across + extra))
                 text = (
-                    f"{len(steps.heads)} of {shape(steps.heads.shape[1:])}"
+                    f"{len(steps.heads)} heads of {shape(steps.heads.shape[1:])}"
                     if name == "heads"
                     else shape(wide.shape)
                 )
@@ -139,9 +135,8 @@ def _bar(axes: Axes, steps: Steps, name: str, apart: float) -> None:
     each = (1 - apart * (heads - 1)) / heads
     for head in range(heads):
         colour = OKABE_ITO[head % len(OKABE_ITO)]
-        axes.add_patch(
-            Rectangle((head * (each + apart), 0), each, 1, facecolor=colour, linewidth=0)
-        )
+        start = head * (each + apart)
+        axes.add_patch(Rectangle((start, 0), each, 1, facecolor=colour, linewidth=0))
 
 
 def complexity(found: Cost) -> Figure:

@@ -26,6 +26,10 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "history": ("viz.history_cli:history", "what the heads looked at while the model learned"),
     "align": ("viz.align_cli:align", "word alignments from cross-attention, and their error rate"),
     "trace": ("viz.trace_cli:trace", "which heads decide an answer: their outputs, swapped"),
+    "lesson": (
+        "viz.lesson_cli:lesson",
+        "multi-head attention taught claim by claim, with numbers",
+    ),
     "average": ("seq2seq.cli.average:main", "average the last checkpoints of a run into one"),
     "corpus": ("seq2seq.cli.corpus:main", "make a parallel corpus to train on"),
 }

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 import torch
 
 from seq2seq.analysis.capture import capture
-from seq2seq.analysis.pairs import PieceTokenizer
+from seq2seq.analysis.pairs import PieceTokenizer, Translate, read_pairs
 from seq2seq.attention_maps import AttentionMaps
 from seq2seq.config import BOS, EOS, PAD, UNK, ModelConfig
 from seq2seq.model.transformer import Transformer
@@ -82,29 +82,44 @@ def random_example(seed: int = 0) -> Example:
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
         model = Transformer(config).eval()
-    name = "a random model (2 + 2 layers, 4 heads of 8)"
-    facts = ["random weights: the rules below do not depend on training"]
-    return example(model, words, SOURCE, TARGET, name, facts)
+    return look(
+        model,
+        words,
+        SOURCE,
+        target=TARGET,
+        name="a random model (2 + 2 layers, 4 heads of 8)",
+        facts=["random weights: these rules do not depend on training"],
+    )
 
 
-def example(
+def look(
     model: Transformer,
     tokenizer: PieceTokenizer,
     source: str,
-    target: str,
+    *,
+    target: str | None = None,
+    translate: Translate | None = None,
     name: str,
     facts: Sequence[str] = (),
 ) -> Example:
-    """Capture one sentence pair."""
-    maps = capture(model, tokenizer, source, target)[0]
-    return Example(
-        model,
-        [*tokenizer.encode_source([source])[0], EOS],
-        [BOS, *tokenizer.encode_target([target])[0]],
-        maps,
-        name,
-        facts,
-    )
+    """Capture one sentence with its given translation, or the model's own.
+
+    Args:
+        model: in evaluation mode.
+        tokenizer: the model's.
+        source: the sentence.
+        target: its translation; None: by `translate`.
+        translate: such as `Translator.translate`.
+        name: of the model, for people.
+        facts: where it comes from.
+
+    Raises:
+        UserError: as of `seq2seq.analysis.capture.capture`.
+    """
+    targets = None if target is None else [target]
+    pair = next(read_pairs(tokenizer, [source], targets, translate, 1))
+    maps = capture(model, tokenizer, source, targets, translate=translate)[0]
+    return Example(model, pair.source, pair.target_in, maps, name, facts)
 
 
 def replaced(ids: Sequence[int], place: int) -> list[int]:

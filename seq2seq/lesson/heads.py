@@ -1,4 +1,4 @@
-"""What the heads of a trained run have become: different, alike, dispensable; and where "it" looks."""
+"""What the heads of a trained run have become: different, alike, dispensable."""
 
 from __future__ import annotations
 

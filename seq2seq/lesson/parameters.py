@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import torch
-from torch import nn
 
 from seq2seq.analysis.tables import Column
 from seq2seq.lesson.cost import D_MODEL, HEADS
@@ -34,16 +33,11 @@ def count(d_model: int = D_MODEL, heads: Sequence[int] = HEADS) -> dict[int, Cou
     for h in heads:
         with torch.device("meta"):
             attention = MultiHeadAttention(d_model, h)
-        own = {name: linear for name, linear in attention.named_children() if _is_linear(linear)}
-        weights = {name: linear.weight.numel() for name, linear in own.items()}  # type: ignore[operator, union-attr]
-        output = weights.pop("w_o")
-        biases = sum(linear.bias.numel() for linear in own.values())  # type: ignore[operator, union-attr, misc]
-        found[h] = Counts(sum(weights.values()), output, biases)
+        sizes = {name: weights.numel() for name, weights in attention.named_parameters()}
+        qkv = sum(sizes[f"{name}.weight"] for name in ("w_q", "w_k", "w_v"))
+        biases = sum(size for name, size in sizes.items() if name.endswith(".bias"))
+        found[h] = Counts(qkv, sizes["w_o.weight"], biases)
     return found
-
-
-def _is_linear(module: nn.Module) -> bool:
-    return isinstance(module, nn.Linear)
 
 
 def part(found: dict[int, Counts], d_model: int = D_MODEL) -> Part:

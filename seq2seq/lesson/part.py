@@ -114,7 +114,7 @@ def aligned(listing: Listing) -> list[str]:
 
 def cell(column: Column, value: Value) -> str:
     """A cell as people read it, with commas in long whole numbers."""
-    return f"{value:,}" if isinstance(value, int) and value >= 10_000 else column.show(value)
+    return f"{value:,}" if isinstance(value, int) and value >= 1000 else column.show(value)
 
 
 def matrix(values: Array, digits: int = 4) -> str:

@@ -71,7 +71,7 @@ def ahead(example: Example) -> float:
 
 
 def leak(example: Example, place: int) -> tuple[float, float]:
-    """How far predictions move, before `place` and from there on, when that target token changes."""
+    """How far predictions before `place`, and from it on, move when that target token changes."""
     before, after = example.target_in, replaced(example.target_in, place)
     with undisturbed(example.model):
         logits = [
@@ -125,9 +125,9 @@ def mask_part(example: Example) -> Part:
     words = example.maps.tgt_in
     columns = [
         Column("head"),
-        Column("later_cells", "", "cells above the diagonal"),
-        Column("largest", "", "weight in any of them", 8),
-        Column("sum_error", "", "largest distance of a row's sum from 1", 8),
+        Column("cells above the diagonal"),
+        Column("largest weight there", "", "", 8),
+        Column("row sums off by", "", "largest distance of a row's sum from 1", 8),
     ]
     return Part(
         "mask",

@@ -1,6 +1,6 @@
 """Finished runs side by side: quality, loss, time, and what their heads do.
 
-Every run is measured anew on the same sentence pairs; only the time of an update comes from its log.
+Every run is measured anew on the same sentence pairs; only the time of an update is from its log.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ import statistics
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -224,7 +225,7 @@ def seconds_per_update(log: Sequence[Mapping[str, Any]]) -> float | None:
     0.5
     """
     found = []
-    for before, after in zip(log, log[1:], strict=False):
+    for before, after in pairwise(log):
         if before.get("kind") == after.get("kind") == "train":
             updates = after["update"] - before["update"]
             if updates > 0:

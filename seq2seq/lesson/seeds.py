@@ -98,7 +98,7 @@ def part(found: Matched) -> Part:
             ),
         ],
         [table("seeds", "Matched heads", columns, rows)],
-        [*found.compared.facts, *cautions(found.compared.runs)],
+        [*found.compared.facts, *cautions(found.compared.runs, ("seed",))],
     )
 
 

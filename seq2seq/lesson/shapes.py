@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import torch
@@ -112,7 +112,7 @@ def _adds_up(steps: Steps) -> bool:
 
 
 def _rows(found: Shapes) -> list[list[str]]:
-    names = {
+    names: dict[str, Callable[[Steps], Sequence[int]]] = {
         "embeddings X": lambda s: s.x.shape,
         "W_Q, W_K of a head": lambda s: s.w_q.shape[1:],
         "W_V of a head": lambda s: s.w_v.shape[1:],

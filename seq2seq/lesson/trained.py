@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 from seq2seq import evaluation
 from seq2seq.analysis.roles import NONE
@@ -94,12 +94,12 @@ def sweep_part(found: Compared) -> Part:
     )
 
 
-def cautions(runs: Sequence[Measured]) -> list[str]:
-    """What else differs between runs, so that differences need not be for the heads."""
-    others = [d for d in differences([run.config for run in runs]) if d not in HEAD_SETTINGS]
+def cautions(runs: Sequence[Measured], expected: Collection[str] = HEAD_SETTINGS) -> list[str]:
+    """What else differs between runs than the `expected` settings, and so may be the reason."""
+    others = [d for d in differences([run.config for run in runs]) if d not in expected]
     found = []
     if others:
-        found.append(f"the runs differ in more than heads: {', '.join(others)}")
+        found.append(f"caution: the runs also differ in {', '.join(others)}")
     if len({run.update for run in runs}) > 1:
         counts = ", ".join(f"{run.name} {run.update:,}" for run in runs)
         found.append(f"updates of the measured checkpoints: {counts}")

@@ -128,11 +128,11 @@ def stretched(module: nn.Module, factor: float) -> Iterator[None]:
 
 def _projection(linear: nn.Linear, heads: int) -> Array:
     """[H, D, width], from rows that lie head by head in [H·width, D]."""
-    return _array(linear.weight.unflatten(0, (heads, -1)).transpose(1, 2))
+    return _array(linear.weight.view(heads, -1, linear.in_features).transpose(1, 2))
 
 
 def _split(x: Tensor, heads: int) -> Array:
-    return _array(x[0].unflatten(-1, (heads, -1)).transpose(0, 1))  # [H, N, width]
+    return _array(x[0].view(len(x[0]), heads, -1).transpose(0, 1))  # [H, N, width]
 
 
 def _array(tensor: Tensor) -> Array:
