@@ -12,7 +12,8 @@ from seq2seq.errors import UserError
 from viz.style import FORMATS
 
 if TYPE_CHECKING:
-    from viz.lesson_parts import Built, Wishes
+    from seq2seq.lesson.runs import Pairs
+    from viz.lesson_parts import Wishes
 
 OUT = "lesson"  # the folder, unless --out names another
 NAMES = (
@@ -113,6 +114,8 @@ def parser() -> Parser:
     add("--device", default="auto", help="auto (default: a GPU if there is one), cpu, cuda, cuda:1")
     add("--text", metavar="T", help="the sentence to look at in runs")
     add("--split", default="dev", help="whose pairs runs are measured on (%(default)s)")
+    add("--source", metavar="FILE", help="or on your own sentences")
+    add("--reference", metavar="FILE", help="and their translations, line by line")
     add("--limit", type=_positive, default=200, metavar="N", help="so many of them (200)")
     count = result.add_argument_group("what is counted")
     add = count.add_argument
@@ -161,6 +164,8 @@ def _check(args: argparse.Namespace, names: list[str], overrides: list[str]) -> 
         raise UserError("--train is for the parts single and sweep: name one of them, or none.")
     if overrides and not args.train:
         raise UserError(f"{overrides[0]} is a setting of training: it goes with --train.")
+    if bool(args.source) != bool(args.reference):
+        raise UserError("--source FILE needs --reference FILE: its translation, line by line.")
     if args.text is not None and not args.text.strip():
         raise UserError("--text is blank: give a sentence.")
 
@@ -181,10 +186,24 @@ def _wishes(args: argparse.Namespace) -> Wishes:
         run=run,
         runs=load_runs(args.runs, device=args.device) if args.runs else (),
         split=args.split,
+        own=_own(args),
         limit=args.limit,
         timed=args.time,
         **{name: value for name, value in given.items() if value is not None},
     )
+
+
+def _own(args: argparse.Namespace) -> Pairs | None:
+    if args.source is None:
+        return None
+    from seq2seq.data.lines import read_lines
+    from seq2seq.evaluation import check_counts
+    from seq2seq.lesson.runs import Pairs
+
+    sources = list(read_lines(args.source, "--source"))
+    references = list(read_lines(args.reference, "--reference"))
+    check_counts(sources, [references])
+    return Pairs(list(zip(sources, references, strict=True)), Path(args.source).name)
 
 
 def _facts() -> list[str]:
@@ -211,6 +230,3 @@ def _formats(text: str) -> tuple[str, ...]:
     if not names or not set(names) <= set(FORMATS):
         raise argparse.ArgumentTypeError(f"{wrong} is none of {', '.join(FORMATS)}")
     return tuple(names)
-
-
-__all__ = ["Built", "lesson", "parser"]

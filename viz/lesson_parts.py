@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING
 
@@ -58,6 +58,7 @@ class Wishes:
         runs: finished runs to compare.
         text: the sentence to look at in runs.
         split: whose pairs runs are measured on.
+        own: sentence pairs of the reader's, in place of a split.
         limit: how many of them.
         d_model: of what is counted.
         length: tokens of what is counted.
@@ -69,6 +70,7 @@ class Wishes:
     runs: Sequence[LoadedRun] = ()
     text: str = heads.SENTENCE
     split: str = "dev"
+    own: finished.Pairs | None = None
     limit: int = 200
     d_model: int = cost.D_MODEL
     length: int = cost.LENGTH
@@ -85,7 +87,12 @@ class Wishes:
     @cached_property
     def compared(self) -> finished.Compared:
         """The runs, measured."""
-        return finished.compare(self.runs, split=self.split, limit=self.limit)
+        return finished.compare(self.runs, self.pairs(self.runs[0]))
+
+    def pairs(self, run: LoadedRun) -> finished.Pairs:
+        """What a run is measured on."""
+        found = self.own or finished.split_of(run, self.split)
+        return replace(found, pairs=found.pairs[: self.limit])
 
 
 def look(run: LoadedRun, text: str) -> example.Example:
@@ -160,12 +167,7 @@ def _cross(wishes: Wishes) -> Built:
 def _heads(wishes: Wishes) -> Built:
     if wishes.run is None:
         raise UserError("The part “heads” looks into a trained run: give --run RUN.")
-    from seq2seq.data.corpus import named_split
-    from seq2seq.run_folder import trained_on
-
-    run = wishes.run
-    pairs = named_split(run.config.data, wishes.split, trained_on(run.path))[: wishes.limit]
-    found = heads.study(run, pairs, wishes.example.maps, wishes.split)
+    found = heads.study(wishes.run, wishes.pairs(wishes.run), wishes.example.maps)
     return Built(
         heads.part(found),
         [

@@ -15,13 +15,16 @@ from seq2seq.run_folder import CONFIG, FINISHED
 # Small enough for two cores and a few minutes. Equal budgets are equal numbers of updates, not of
 # minutes: a slower model must not learn less.
 DEFAULTS = (
-    "model.d_model=64",
-    "model.d_ff=256",
+    "model.d_model=128",
+    "model.d_ff=512",
     "model.encoder_layers=2",
     "model.decoder_layers=2",
     "train.max_minutes=null",
-    "train.max_updates=1500",
+    "train.max_updates=800",
+    "train.validate_every=200",
+    "train.dev_limit=200",
 )
+GRAMMAR = ("experiment=grammar", "data.grammar_pairs=40000", "tokenizer.vocab_size=2000")
 # What training itself fills in, so that a saved configuration may differ in it.
 FILLED = ("precision", "train.max_tokens", "model.source_vocab", "model.target_vocab")
 
@@ -68,7 +71,7 @@ def _corpus(overrides: Sequence[str]) -> list[str]:
         return []
     if any(one.startswith(("data.train_source=", "data.train_tsv=")) for one in overrides):
         return ["data=files"]
-    return ["experiment=grammar", "data.grammar_pairs=40000"]
+    return list(GRAMMAR)
 
 
 def _is_done(plan: RunConfig, path: Path) -> bool:

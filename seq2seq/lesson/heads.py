@@ -17,7 +17,7 @@ from seq2seq.attention_maps import KIND_NAMES, AttentionMaps
 from seq2seq.decoding.translator import Translator
 from seq2seq.errors import UserError
 from seq2seq.lesson.part import Claim, Part, Table, Verdict, check, table
-from seq2seq.lesson.runs import MOST_TOKENS, Pair
+from seq2seq.lesson.runs import MOST_TOKENS, Pairs
 from seq2seq.run_folder import LoadedRun
 
 SENTENCE = "The developer deployed the application because it was ready."
@@ -36,24 +36,23 @@ class Heads:
     facts: Sequence[str]
 
 
-def study(run: LoadedRun, pairs: Sequence[Pair], maps: AttentionMaps, name: str) -> Heads:
+def study(run: LoadedRun, on: Pairs, maps: AttentionMaps) -> Heads:
     """Survey the heads of a run, and switch each off.
 
     Args:
         run: a trained run.
-        pairs: sentences and their translations.
+        on: sentences and their translations.
         maps: the record of the sentence to look at.
-        name: of the pairs, for people.
 
     Raises:
         UserError: no pair is usable.
     """
     most = min(MOST_TOKENS, run.model.position_limit or MOST_TOKENS)
-    kept, left_out = usable(run.tokenizer, pairs, most)
+    kept, left_out = usable(run.tokenizer, on.pairs, most)
     found = survey(run.model, run.tokenizer, kept)
     translator = Translator(run.model, run.tokenizer, run.config.decode)
     joined = found.table.joined(ablate_loss(translator, kept))
-    return Heads(joined, found, maps, [f"{len(kept)} sentence pairs of {name}", *left_out])
+    return Heads(joined, found, maps, [f"{len(kept)} sentence pairs of {on.name}", *left_out])
 
 
 def part(found: Heads) -> Part:

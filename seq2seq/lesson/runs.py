@@ -138,22 +138,38 @@ def load_runs(paths: Sequence[str | Path], *, device: str = "auto") -> list[Load
     return runs
 
 
-def compare(runs: Sequence[LoadedRun], *, split: str = "dev", limit: int = 200) -> Compared:
-    """Measure runs on the first pairs of a split of their common corpus.
+@dataclass(frozen=True)
+class Pairs:
+    """Sentences and their translations, and where they are from, for people."""
+
+    pairs: Sequence[Pair]
+    name: str
+
+
+def split_of(run: LoadedRun, split: str) -> Pairs:
+    """The pairs of a split of a run's corpus.
 
     Raises:
-        UserError: no such split, or no usable pair in it.
+        UserError: no such split.
     """
-    first = runs[0]
-    data = first.config.data
-    pairs = named_split(data, split, trained_on(first.path))[:limit]
+    data = run.config.data
+    synthetic = " (synthetic)" if data.kind is DataKind.grammar else ""
+    return Pairs(named_split(data, split, trained_on(run.path)), split + synthetic)
+
+
+def compare(runs: Sequence[LoadedRun], on: Pairs) -> Compared:
+    """Measure runs on the same pairs.
+
+    Raises:
+        UserError: no usable pair.
+    """
+    pairs = list(on.pairs)
     limits = [run.model.position_limit or MOST_TOKENS for run in runs]
     left_out: list[str] = []
     for run, most in zip(runs, limits, strict=True):  # each tokenizer has pieces of its own
         pairs, notes = usable(run.tokenizer, pairs, min(MOST_TOKENS, most))
         left_out += notes
-    synthetic = " (synthetic)" if data.kind is DataKind.grammar else ""
-    facts = [f"{len(pairs)} sentence pairs of {split}{synthetic}, greedy search", *left_out]
+    facts = [f"{len(pairs)} sentence pairs of {on.name}, greedy search", *left_out]
     measured = [measure(run, pairs, name) for run, name in zip(runs, names(runs), strict=True)]
     facts += [run.facts for run in measured]
     facts.append(f"BLEU: {measured[0].bleu.signature}")

@@ -120,8 +120,8 @@ def _claims_of_heads(found: Worked, a: float, b: float) -> list[Claim]:
         ),
         Claim(
             "The two heads agree here by chance: they look at different columns.",
-            f"JS(head 1, head 2) = {apart:g}; with the third entry of “I” set to 0, {moved:.6f} nats, "
-            f"and head 1 {'has not moved' if kept else 'has moved, too'}",
+            f"JS(head 1, head 2) = {apart:g}; with the third entry of “I” set to 0, {moved:.6f} "
+            f"nats, and head 1 {'has not moved' if kept else 'has moved, too'}",
             check(apart == 0.0 and moved > 0 and kept),
             "Set the third entry of “I” to 0: the second head spreads out, the first stays.",
         ),
