@@ -13,9 +13,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from seq2seq.analysis.capture import undisturbed
 from seq2seq.analysis.head_id import HeadId
 from seq2seq.analysis.intervene import attentions
+from seq2seq.analysis.observe import undisturbed
 from seq2seq.analysis.tables import Column
 from seq2seq.lesson.example import Example, replaced
 from seq2seq.lesson.part import Claim, Part, check, table
