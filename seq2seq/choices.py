@@ -78,6 +78,7 @@ class Precision(enum.StrEnum):
 
     auto = "auto"
     fp32 = "fp32"
+    tf32 = "tf32"  # fp32 whose matrix products are rounded to ten binary digits
     bf16 = "bf16"
     fp16 = "fp16"
 

@@ -46,6 +46,19 @@ def _at_least(owner: object, low: float, *names: str) -> None:
             raise UserError(f"{_key(owner)}{name} is {value}, but must be at least {low}.")
 
 
+def _at_least_or_auto(owner: object, name: str) -> None:
+    value = getattr(owner, name)
+    if value == "auto":
+        return
+    if isinstance(value, str):  # Hydra reads numbers as text where text is possible
+        try:
+            setattr(owner, name, int(value))
+        except ValueError:
+            message = f"{_key(owner)}{name} is {value!r}, but must be a number or auto."
+            raise UserError(message) from None
+    _at_least(owner, 1, name)
+
+
 def _share(owner: object, *names: str) -> None:
     for name in names:
         value = getattr(owner, name)
@@ -181,7 +194,8 @@ class TrainConfig:
     max_updates: int | None = None  # whichever of the three comes first; the schedule knows
     max_minutes: float | None = None
     max_epochs: int | None = None
-    max_tokens: int | None = None  # positions of a batch, each side; default: by the text, device
+    max_tokens: int | str | None = None  # positions of a batch, each side; default: by the text and
+    # device; auto: the most that fits the memory of a GPU
     accumulate: int = 1  # batches per update
     validate_every: int = 500  # updates
     patience: int | None = None  # validations without a better metric before stopping
@@ -201,7 +215,8 @@ class TrainConfig:
         """Check ranges."""
         _choices(self)
         _at_least(self, 0, "max_minutes", "dev_limit", "samples", "snapshots")
-        _at_least(self, 1, "max_updates", "max_epochs", "max_tokens", "accumulate")
+        _at_least(self, 1, "max_updates", "max_epochs", "accumulate")
+        _at_least_or_auto(self, "max_tokens")
         _at_least(self, 1, "validate_every", "patience", "keep_last", "log_every", "max_skips")
         _at_least(self, 1, "snapshot_pairs")
         _share(self, "ema")

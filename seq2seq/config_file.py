@@ -45,9 +45,10 @@ def from_dict(cls: type[T], values: dict[str, Any], where: str = "") -> T:
 
 def _convert(hint: Any, value: Any, where: str) -> Any:
     if isinstance(hint, types.UnionType):
-        if value is None:
-            return None
-        hint = next(h for h in typing.get_args(hint) if h is not types.NoneType)
+        hints = [h for h in typing.get_args(hint) if h is not types.NoneType]
+        if value is None or type(value) in hints:
+            return value
+        hint = hints[0]
     if dataclasses.is_dataclass(hint) and isinstance(value, dict):
         return from_dict(typing.cast(type, hint), value, where + ".")
     if isinstance(hint, type) and issubclass(hint, enum.StrEnum):

@@ -15,6 +15,7 @@ from seq2seq.errors import UserError
 
 DTYPES = {
     Precision.fp32: torch.float32,
+    Precision.tf32: torch.float32,
     Precision.bf16: torch.bfloat16,
     Precision.fp16: torch.float16,
 }
@@ -47,10 +48,12 @@ def resolve_precision(precision: Precision, device: torch.device) -> Precision:
     few milliseconds decides.
 
     Raises:
-        UserError: fp16 on a CPU, which has no loss scaling here.
+        UserError: fp16 on a CPU, which has no loss scaling here; tf32 on anything but CUDA.
     """
     if precision is Precision.fp16 and device.type == "cpu":
         raise UserError("precision=fp16 needs a GPU: use bf16 or fp32 on a CPU.")
+    if precision is Precision.tf32 and device.type != "cuda":
+        raise UserError("precision=tf32 is arithmetic of NVIDIA GPUs: use fp32 or bf16 here.")
     if precision is not Precision.auto:
         return precision
     if device.type == "cuda":
@@ -64,9 +67,14 @@ def resolve_precision(precision: Precision, device: torch.device) -> Precision:
 
 def autocast(device: torch.device, precision: Precision) -> AbstractContextManager[object]:
     """The context in which forward passes compute in `precision`."""
-    if precision is Precision.fp32:
+    if DTYPES[precision] is torch.float32:
         return nullcontext()
     return torch.autocast(device.type, dtype=DTYPES[precision])
+
+
+def set_products(precision: Precision) -> None:
+    """Let float32 matrix products of this process be TF32, or forbid it."""
+    torch.set_float32_matmul_precision("high" if precision is Precision.tf32 else "highest")
 
 
 @contextmanager

@@ -20,7 +20,7 @@ from seq2seq.choices import Precision, choice
 from seq2seq.config import RunConfig
 from seq2seq.config_file import load_config
 from seq2seq.data.tokenizer import Tokenizer
-from seq2seq.device import DTYPES, resolve_device, resolve_precision
+from seq2seq.device import DTYPES, resolve_device, resolve_precision, set_products
 from seq2seq.errors import UserError
 from seq2seq.model.transformer import Transformer
 
@@ -70,6 +70,7 @@ def load_run(
     model = Transformer(config.model)
     load_weights(model, folder / WEIGHTS)
     exact = resolve_precision(Precision(choice(Precision, precision, "--precision")), target)
+    set_products(exact)
     model = model.to(target, DTYPES[exact]).eval()
     return LoadedRun(model, tokenizer, config, path, step_of(folder), target)
 

@@ -20,6 +20,7 @@ from seq2seq.device import (
     keep_freed_memory,
     memory_advice,
     resolve_precision,
+    set_products,
 )
 from seq2seq.errors import UserError
 from seq2seq.model.transformer import parameter_count
@@ -27,9 +28,12 @@ from seq2seq.run_folder import CONFIG, CORPUS, FINISHED, check_vocabulary, train
 from seq2seq.training.checkpoint import TrainResult, write_json
 from seq2seq.training.distributed import World
 from seq2seq.training.log import Mute, Reporter, clock
+from seq2seq.training.memory import memory_budget
 from seq2seq.training.trainer import Trainer
 from seq2seq.training.validation import Validator
 from seq2seq.training.watch import Watch
+
+UPDATES = 40  # in an epoch, at least, unless train.max_tokens says otherwise
 
 
 def train(
@@ -71,10 +75,10 @@ def train(
     if device.type == "cpu":
         keep_freed_memory()
     config.precision = world.same(resolve_precision(config.precision, device))
+    set_products(config.precision)
     config.model.source_vocab = tokenizer.source_vocab
     config.model.target_vocab = tokenizer.target_vocab
-    budget = config.train.max_tokens or fitting_budget(store, device)
-    config.train.max_tokens = budget
+    budget = config.train.max_tokens = world.same(_budget(config, store, device))
     plan = BatchPlan(store, budget, config.seed)
     _insist_on_one_run(config, plan, world)
     validator = Validator(config, tokenizer, corpus.dev, world)
@@ -165,14 +169,29 @@ def _cache(config: RunConfig) -> Path:
     return Path(config.data.cache) if config.data.cache else Path(config.runs) / ".cache"
 
 
+def _budget(config: RunConfig, store: TokenStore, device: torch.device) -> int:
+    """The number that `train.max_tokens` stands for."""
+    wish = config.train.max_tokens
+    if isinstance(wish, int):
+        return wish
+    if wish is None or device.type != "cuda":  # auto is about the memory of a GPU
+        return fitting_budget(store, device)
+    longest = max(int(store.lengths(side).max()) + 1 for side in (0, 1))
+    return memory_budget(config, longest, max(_positions(store) // UPDATES, 1), device)
+
+
 def fitting_budget(store: TokenStore, device: torch.device) -> int:
     """A `train.max_tokens` for those who set none: some forty updates an epoch, within bounds.
 
     Small batches learn faster per minute on a CPU, and a small text needs many updates; a GPU is
     idle below several thousand tokens.
     """
-    longer = max(int(store.lengths(side).sum()) + len(store) for side in (0, 1))
-    return min(max(longer // 40, 256), 1024 if device.type == "cpu" else 8192)
+    return min(max(_positions(store) // UPDATES, 256), 1024 if device.type == "cpu" else 8192)
+
+
+def _positions(store: TokenStore) -> int:
+    """Of the longer side of the text, begin or end of sentence included."""
+    return max(int(store.lengths(side).sum()) + len(store) for side in (0, 1))
 
 
 def _introduce(

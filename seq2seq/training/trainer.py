@@ -17,7 +17,7 @@ import torch
 
 from seq2seq.choices import Metric, Precision
 from seq2seq.config import RunConfig
-from seq2seq.data.batching import EMPTY, Batch, BatchPlan
+from seq2seq.data.batching import Batch, BatchPlan
 from seq2seq.device import autocast
 from seq2seq.errors import UserError
 from seq2seq.model.transformer import Transformer
@@ -27,6 +27,7 @@ from seq2seq.training.averaging import MovingAverage, averaged
 from seq2seq.training.checkpoint import Progress, TrainResult
 from seq2seq.training.distributed import World
 from seq2seq.training.interrupt import stop_on_signals
+from seq2seq.training.loading import BatchLoader
 from seq2seq.training.log import Reporter, Window
 from seq2seq.training.loss import summed_loss
 from seq2seq.training.optim import build_optimizer, learning_rate
@@ -154,19 +155,14 @@ class Trainer:
 
     def _updates(self) -> Iterator[list[Batch]]:
         """The batches of this rank for one update after another, from where `progress` stands."""
-        progress, rank, ranks = self.progress, self.world.rank, self.world.size
-        size = self.config.train.accumulate * ranks
+        progress = self.progress
+        loader = BatchLoader(self.plan, self.config.train.accumulate, self.world, self.device)
         while True:
-            plan = self.plan.epoch(progress.epoch)
-            self._epoch_batches = len(plan)
-            while progress.batch < len(plan):
+            self._epoch_batches = loader.length(progress.epoch)
+            for batches in loader.epoch(progress.epoch, progress.batch):
                 if self._share() >= 1.0:
                     return
-                chosen = plan[progress.batch : progress.batch + size]
-                mine = [self.plan.load(pairs) for pairs in chosen[rank::ranks]]
-                if rank >= len(chosen) % ranks > 0:  # all ranks must compute together
-                    mine.append(EMPTY)
-                yield [batch.to(self.device) for batch in mine]
+                yield batches
             progress.epoch, progress.batch = progress.epoch + 1, 0
 
     def _share(self) -> float:

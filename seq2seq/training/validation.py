@@ -126,7 +126,8 @@ class Validator:
 
     def _batches(self) -> Iterator[list[EncodedPair]]:
         """Neighbours in length, within the token budget of training; a long pair stands alone."""
-        budget = self.config.train.max_tokens or 1024
+        wish = self.config.train.max_tokens
+        budget = wish if isinstance(wish, int) else 1024
         part: list[EncodedPair] = []
         width = 0
         for pair in self.encoded:

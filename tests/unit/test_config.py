@@ -275,3 +275,16 @@ def test_options_cannot_be_misspelt_in_code():
         ModelConfig(d_modle=5)
     with pytest.raises(AttributeError):
         ModelConfig().d_modle = 5
+
+
+@pytest.mark.parametrize(("given", "kept"), [("auto", "auto"), ("80", 80), (80, 80), (None, None)])
+def test_a_batch_is_a_number_or_auto(given: int | str | None, kept: int | str | None) -> None:
+    config = TrainConfig(max_tokens=given)
+    assert config.max_tokens == kept
+    assert from_dict(TrainConfig, to_dict(config)) == config
+
+
+@pytest.mark.parametrize("wrong", ["big", "0", 0, "1.5"])
+def test_another_batch_is_refused(wrong: int | str) -> None:
+    with pytest.raises(UserError, match=r"train\.max_tokens is"):
+        TrainConfig(max_tokens=wrong)
