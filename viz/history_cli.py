@@ -17,7 +17,6 @@ from seq2seq.attention_maps import KINDS, AttentionMaps
 from seq2seq.cli.args import Parser, progress_bar, show_warnings
 from seq2seq.data.lines import is_blank
 from seq2seq.errors import UserError
-from seq2seq.run_folder import METRICS, step_folders
 from viz.cli import names, numbers
 from viz.history_files import STATISTICS, Series, Strip, Wish, files, findings
 from viz.report_files import place
@@ -163,6 +162,8 @@ def _look(args: argparse.Namespace) -> tuple[History, list[Series]]:
     own = args.text is not None or args.input is not None
     if kept.updates and not (args.checkpoints or own):
         return _from_snapshots(run, kept)
+    from seq2seq.run_folder import step_folders
+
     if len(step_folders(run)) < 2:
         raise UserError(
             f"{run} has neither snapshots nor two step folders: train with train.snapshots=4, or "
@@ -222,6 +223,8 @@ def _series(records: Iterable[AttentionMaps]) -> list[Series]:
 
 def _losses(run: Path) -> list[tuple[int, float]]:
     """(update, training loss) as logged; nothing where the log is missing or torn."""
+    from seq2seq.run_folder import METRICS
+
     found = []
     try:
         for line in (run / METRICS).read_text(encoding="utf-8").split("\n"):

@@ -83,6 +83,9 @@ def files(
     Raises:
         UserError: a column, layer or head that is not there, or a page that would be too large.
     """
+    names = wish.statistics or [name for name in STATISTICS if history.values(name)]
+    for name in names:
+        history.column(name)  # raises now rather than after a minute of drawing
     content: dict[str, bytes] = {}
     if wish.frames and sentences:
         content["history.html"] = _page(history, sentences, wish).encode("utf-8")
@@ -90,11 +93,11 @@ def files(
     roles = emergence(history, wish.limits)
     content["roles.csv"] = roles.to_csv().encode("utf-8")
     content["roles.md"] = roles.to_markdown().encode("utf-8")
-    for name in wish.statistics or [n for n in STATISTICS if history.values(n)]:
-        figure = evolution(history, name, losses)
-        content |= {f"history_{name}.{form}": render(figure, form) for form in wish.formats}
     if sentences:
         content |= dict(_strips(history, sentences[wish.sentence], wish))
+    for name in names:
+        figure = evolution(history, name, losses)
+        content |= {f"history_{name}.{form}": render(figure, form) for form in wish.formats}
     return content
 
 
