@@ -27,6 +27,7 @@ from seq2seq.choices import (
     choice,
 )
 from seq2seq.errors import UserError
+from seq2seq.head_names import head_name, removed_in_order
 
 PAD, UNK, BOS, EOS = 0, 1, 2, 3  # the ids that every vocabulary begins with
 
@@ -139,6 +140,7 @@ class ModelConfig:
     decoder_heads: int = 4
     d_k: int | None = None  # width of a head's queries and keys; default d_model / heads
     d_v: int | None = None  # width of a head's values; default d_model / heads
+    removed_heads: list[str] | None = None  # as kind.layer.head; the others keep their numbers
     norm: Norm = Norm.post
     positions: Positions = Positions.sinusoidal
     max_positions: int = 512  # rows of the learned table; sinusoids have no limit
@@ -164,6 +166,17 @@ class ModelConfig:
                     f"model.d_model={self.d_model} is not divisible by model.{name}={heads}: "
                     "choose another number of heads, or give model.d_k and model.d_v."
                 )
+        self.removed_heads = removed_in_order(self.removed_heads, self.heads()) or None
+
+    def heads(self) -> dict[str, tuple[int, int]]:
+        """Kind of attention → its layers, and the heads of each before any is removed."""
+        decoder = self.decoder_layers, self.decoder_heads
+        return {"enc": (self.encoder_layers, self.encoder_heads), "dec": decoder, "cross": decoder}
+
+    def head_ids(self, kind: str, layer: int) -> list[int]:
+        """The numbers of the heads that are left in one attention, in order."""
+        removed = self.removed_heads or ()
+        return [h for h in range(self.heads()[kind][1]) if head_name(kind, layer, h) not in removed]
 
 
 @dataclass(kw_only=True, slots=True)

@@ -53,6 +53,9 @@ def _convert(hint: Any, value: Any, where: str) -> Any:
         return from_dict(typing.cast(type, hint), value, where + ".")
     if isinstance(hint, type) and issubclass(hint, enum.StrEnum):
         return choice(hint, value, where)
+    if typing.get_origin(hint) is list and isinstance(value, list):
+        (item,) = typing.get_args(hint)
+        return [_convert(item, entry, f"{where}[{i}]") for i, entry in enumerate(value)]
     if hint is float and isinstance(value, int) and not isinstance(value, bool):
         return float(value)
     if type(value) is not hint:

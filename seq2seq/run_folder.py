@@ -14,7 +14,7 @@ from pathlib import Path
 
 import safetensors.torch
 import torch
-from safetensors import SafetensorError
+from safetensors import SafetensorError, safe_open
 
 from seq2seq.choices import Precision, choice
 from seq2seq.config import RunConfig
@@ -27,6 +27,7 @@ from seq2seq.model.transformer import Transformer
 CONFIG, METRICS, FINISHED = "config.json", "metrics.jsonl", "finished.json"
 CORPUS = "corpus.json"  # tells the training text from any other
 WEIGHTS, TRAINING = "model.safetensors", "training.pt"
+REMOVED = "removed_heads"  # metadata of weights: layers of one shape may hold different heads
 
 
 @dataclass(frozen=True)
@@ -86,21 +87,44 @@ def check_vocabulary(config: RunConfig, tokenizer: Tokenizer, path: Path) -> Non
         )
 
 
-def load_weights(model: torch.nn.Module, file: Path) -> None:
+def load_weights(model: Transformer, file: Path) -> None:
     """Fill `model` from a safetensors file.
 
     Raises:
-        UserError: missing or damaged file, or weights of another architecture.
+        UserError: missing or damaged file, weights of another architecture or of other heads.
     """
     if not file.exists():
         raise UserError(f"{file} does not exist.")
+    lacking, expected = removed_heads(file), " ".join(model.config.removed_heads or ())
+    if lacking and lacking != expected:
+        raise UserError(
+            f"{file} lacks the heads {lacking}, but the model of config.json lacks "
+            f"{expected or 'none'}: put back the run's own files."
+        )
     try:
         safetensors.torch.load_model(model, file)
     except (SafetensorError, OSError):
-        raise UserError(f"{file} is damaged: copy it anew, or use another checkpoint.") from None
+        raise _damaged(file) from None
     except RuntimeError as error:
         reason = str(error).strip().splitlines()[-1].strip()
         raise UserError(f"{file} does not fit the model of config.json ({reason}).") from None
+
+
+def removed_heads(file: Path) -> str:
+    """The names of the heads that the model of a weights file lacks; "" if it has all.
+
+    Raises:
+        UserError: the file is damaged.
+    """
+    try:
+        with safe_open(file, framework="pt") as content:
+            return str((content.metadata() or {}).get(REMOVED, ""))
+    except (SafetensorError, OSError):
+        raise _damaged(file) from None
+
+
+def _damaged(file: Path) -> UserError:
+    return UserError(f"{file} is damaged: copy it anew, or use another checkpoint.")
 
 
 def step_folder(path: Path, checkpoint: str) -> Path:

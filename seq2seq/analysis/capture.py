@@ -137,6 +137,7 @@ class _Pass:
     norms: dict[str, list[Array]] | None  # the same
     query: dict[str, list[Array]] | None  # [B, H, queries, Dk]
     key: dict[str, list[Array]] | None  # [B, H, keys, Dk]
+    head_ids: dict[str, list[list[int]]]  # the numbers of the H heads of each layer
     logprob: Array  # [B, T]
     alternatives: list[list[Any]]
     precision: str
@@ -154,6 +155,10 @@ def _forced_pass(
         logs = logits.log_softmax(-1)  # [B, T, V]
         best = logs.topk(min(ALTERNATIVES, logs.size(-1)))
 
+        head_ids: dict[str, list[list[int]]] = {kind: [] for kind in KINDS}
+        for (kind, _), one in seen.items():
+            head_ids[kind].append(list(one.attention.head_ids))
+
         def of_all(part: Callable[[Seen], Tensor]) -> dict[str, list[Array]]:
             found: dict[str, list[Array]] = {kind: [] for kind in KINDS}
             for (kind, _), one in seen.items():
@@ -165,6 +170,7 @@ def _forced_pass(
             norms=of_all(lambda one: contribution(one).by_head()) if norms else None,
             query=of_all(lambda one: one.query) if qk else None,
             key=of_all(lambda one: one.kv.key) if qk else None,
+            head_ids=head_ids,
             logprob=_to_numpy(logs.gather(-1, target_out[..., None]).squeeze(-1)),
             alternatives=_alternatives(tokenizer, best.indices, best.values),
             precision=str(logits.dtype).removeprefix("torch."),
@@ -234,7 +240,7 @@ def _record(
         dec=weights["dec"],
         cross=weights["cross"],
         layer_ids={kind: list(range(len(weights[kind]))) for kind in KINDS},
-        head_ids={kind: [list(range(len(w))) for w in weights[kind]] for kind in KINDS},
+        head_ids=found.head_ids,
         src=tokenizer.source_pieces(pair.source),
         tgt_in=tokenizer.target_pieces(pair.target_in),
         tgt_out=tokenizer.target_pieces(pair.target),

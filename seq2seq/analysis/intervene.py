@@ -10,6 +10,7 @@ is the head everywhere.)
 from __future__ import annotations
 
 import contextlib
+import logging
 from collections.abc import Callable, Iterable, Iterator, Mapping
 
 import torch
@@ -34,6 +35,8 @@ __all__ = [
     "switched_off",
 ]
 
+logger = logging.getLogger(__name__)
+
 HeadFunction = Callable[[Tensor], Tensor | None]
 """From a layer's head outputs [B, H, Tq, Dv] to what stands in for them; None: as they are."""
 
@@ -54,11 +57,8 @@ def attentions(model: Transformer) -> dict[Place, MultiHeadAttention]:
 
 
 def head_numbers(attention: MultiHeadAttention) -> list[int]:
-    """The numbers of an attention's heads, in the order of dimension 1 of their outputs.
-
-    A pruned attention holds fewer than it had, and keeps their numbers in `head_ids`.
-    """
-    return list(getattr(attention, "head_ids", range(attention.n_heads)))
+    """The numbers of an attention's heads, in the order of dimension 1 of their outputs."""
+    return list(attention.head_ids)
 
 
 def all_heads(model: Transformer) -> list[HeadId]:
@@ -73,14 +73,21 @@ def all_heads(model: Transformer) -> list[HeadId]:
 def parse_heads(text: str, model: Transformer) -> list[HeadId]:
     """Read names of heads, separated by commas or spaces, each head once.
 
+    Heads that were removed from the model are left out with a warning: without them it is already.
+
     Raises:
-        UserError: a name that is none, no name at all, or a head that the model lacks; the message
-            lists those it has.
+        UserError: a name that is none, no name at all, or a head that the model never had; the
+            message lists those it has.
     """
     heads = list(dict.fromkeys(HeadId.parse(name) for name in text.replace(",", " ").split()))
     if not heads:
         raise UserError("No head is named: write, for instance, cross.2.1,enc.0.3.")
+    gone = [head for head in heads if str(head) in (model.config.removed_heads or ())]
+    heads = [head for head in heads if head not in gone]
     check_heads(model, heads)
+    if gone:
+        names = ", ".join(map(str, gone))
+        logger.warning("already removed from this model, so nothing changes for %s.", names)
     return heads
 
 

@@ -42,7 +42,7 @@ def average(run: Path, last: int, name: str) -> Path:
     """
     from safetensors.torch import save_file
 
-    from seq2seq.run_folder import WEIGHTS, step_folders
+    from seq2seq.run_folder import REMOVED, WEIGHTS, removed_heads, step_folders
     from seq2seq.training.averaging import average_checkpoints
 
     if Path(name).name != name or name in ("best", "last") or name.startswith("step-"):
@@ -60,9 +60,12 @@ def average(run: Path, last: int, name: str) -> Path:
             "them with train.keep_last=N."
         )
     weights = average_checkpoints(steps[-last:])
+    metadata = {"format": "pt"}
+    if lacking := removed_heads(steps[-1] / WEIGHTS):
+        metadata[REMOVED] = lacking
     building = Path(tempfile.mkdtemp(prefix=f".{name}-", dir=run))
     try:
-        save_file(weights, building / WEIGHTS, metadata={"format": "pt"})
+        save_file(weights, building / WEIGHTS, metadata=metadata)
         building.chmod(0o755)
         building.rename(target)  # whole or not at all
     except BaseException:

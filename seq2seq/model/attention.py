@@ -7,6 +7,8 @@ Masks are boolean, True = may attend, and broadcast to [B, H, Tq, Tk].
 from __future__ import annotations
 
 import math
+import warnings
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import torch
@@ -77,6 +79,8 @@ def scaled_dot_product_attention(
 
 
 def _fused_is_faster(key: Tensor) -> bool:
+    if key.shape[1] == 0:  # no head at all: nothing that a kernel could make faster
+        return False
     return key.device.type != "cpu" or key.shape[-2] >= CPU_FUSED_MIN_KEYS
 
 
@@ -105,14 +109,17 @@ class MultiHeadAttention(nn.Module):
     """MultiHead(Q, K, V) = Concat(head_1, …, head_h) W_O (paper, section 3.2.2).
 
     head_i = Attention(Q W_Qi, K W_Ki, V W_Vi). The matrices of all heads lie side by side in one:
-    rows i·Dk … (i+1)·Dk of `w_q.weight` are W_Qi transposed. A single head is n_heads = 1.
+    rows i·Dk … (i+1)·Dk of `w_q.weight` are W_Qi transposed. A single head is n_heads = 1. Where
+    heads were removed, those left keep their widths and, in `head_ids`, their numbers; with none
+    left, the output is b_O.
 
     Args:
         d_model: width D of inputs and outputs.
-        n_heads: number of heads H.
-        d_k: width of one head's queries and keys; default D / H.
-        d_v: width of one head's values; default D / H. W_O is (H·Dv) × D.
+        n_heads: number of heads, before any is removed.
+        d_k: width of one head's queries and keys; default D / n_heads.
+        d_v: width of one head's values; default D / n_heads. W_O is (H·Dv) × D.
         dropout: on the attention weights, in training mode.
+        head_ids: the numbers of the H heads that there are; default: all, 0 … n_heads - 1.
 
     Raises:
         ValueError: H does not divide D, and `d_k` or `d_v` is not given.
@@ -125,28 +132,34 @@ class MultiHeadAttention(nn.Module):
         d_k: int | None = None,
         d_v: int | None = None,
         dropout: float = 0.0,
+        head_ids: Sequence[int] | None = None,
     ) -> None:
         super().__init__()
         if d_model % n_heads and (d_k is None or d_v is None):
             raise ValueError(f"{n_heads} heads do not divide {d_model}: give d_k and d_v")
-        self.n_heads = n_heads
+        self.head_ids = list(range(n_heads) if head_ids is None else head_ids)
+        self.n_heads = len(self.head_ids)  # H
         self.d_k = d_k or d_model // n_heads
         self.d_v = d_v or d_model // n_heads
         self.dropout = dropout
-        self.w_q = nn.Linear(d_model, n_heads * self.d_k)
-        self.w_k = nn.Linear(d_model, n_heads * self.d_k)
-        self.w_v = nn.Linear(d_model, n_heads * self.d_v)
-        self.w_o = nn.Linear(n_heads * self.d_v, d_model)
+        with warnings.catch_warnings():  # without heads, PyTorch warns of empty matrices
+            warnings.filterwarnings("ignore", "Initializing zero-element tensors")
+            self.w_q = nn.Linear(d_model, self.n_heads * self.d_k)
+            self.w_k = nn.Linear(d_model, self.n_heads * self.d_k)
+            self.w_v = nn.Linear(d_model, self.n_heads * self.d_v)
+            self.w_o = nn.Linear(self.n_heads * self.d_v, d_model)
         # Does nothing: where analysis hooks in to read, switch off or exchange single heads.
         self.heads = nn.Identity()
 
     def project_kv(self, memory: Tensor) -> KeyValue:
         """Keys and values of every head from what is attended to, `memory` [B, Tk, D]."""
-        return KeyValue(self._split(self.w_k(memory)), self._split(self.w_v(memory)))
+        return KeyValue(
+            self._split(self.w_k(memory), self.d_k), self._split(self.w_v(memory), self.d_v)
+        )
 
     def project_q(self, x: Tensor) -> Tensor:
         """Queries of every head, [B, H, Tq, Dk], from `x` [B, Tq, D]."""
-        return self._split(self.w_q(x))
+        return self._split(self.w_q(x), self.d_k)
 
     def forward(
         self,
@@ -174,6 +187,5 @@ class MultiHeadAttention(nn.Module):
         concat = self.heads(heads).transpose(1, 2).flatten(2)  # [B, Tq, H·Dv]
         return self.w_o(concat), weights if need_weights else None
 
-    def _split(self, x: Tensor) -> Tensor:
-        width = x.shape[-1] // self.n_heads  # not -1, which an empty batch leaves open
+    def _split(self, x: Tensor, width: int) -> Tensor:
         return x.view(*x.shape[:2], self.n_heads, width).transpose(1, 2)  # [B, H, T, width]

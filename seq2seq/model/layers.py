@@ -36,9 +36,14 @@ class Sublayer(nn.Module):
         return x + self.dropout(f(self.norm(x)))
 
 
-def _attention(config: ModelConfig, heads: int) -> MultiHeadAttention:
+def _attention(config: ModelConfig, kind: str, layer: int) -> MultiHeadAttention:
     return MultiHeadAttention(
-        config.d_model, heads, config.d_k, config.d_v, config.attention_dropout
+        config.d_model,
+        config.heads()[kind][1],
+        config.d_k,
+        config.d_v,
+        config.attention_dropout,
+        config.head_ids(kind, layer),
     )
 
 
@@ -47,11 +52,11 @@ def _feed_forward(config: ModelConfig) -> FeedForward:
 
 
 class EncoderLayer(nn.Module):
-    """Self-attention over the source, then the feed-forward network."""
+    """Self-attention over the source, then the feed-forward network; `layer` counts from 0."""
 
-    def __init__(self, config: ModelConfig) -> None:
+    def __init__(self, config: ModelConfig, layer: int = 0) -> None:
         super().__init__()
-        self.self_attention = _attention(config, config.encoder_heads)
+        self.self_attention = _attention(config, "enc", layer)
         self.feed_forward = _feed_forward(config)
         self.around_attention = Sublayer(config)
         self.around_feed_forward = Sublayer(config)
@@ -77,12 +82,15 @@ class EncoderLayer(nn.Module):
 
 
 class DecoderLayer(nn.Module):
-    """Causal self-attention over the target, attention to the source, feed-forward."""
+    """Causal self-attention over the target, attention to the source, feed-forward.
 
-    def __init__(self, config: ModelConfig) -> None:
+    `layer` counts from 0.
+    """
+
+    def __init__(self, config: ModelConfig, layer: int = 0) -> None:
         super().__init__()
-        self.self_attention = _attention(config, config.decoder_heads)
-        self.cross_attention = _attention(config, config.decoder_heads)
+        self.self_attention = _attention(config, "dec", layer)
+        self.cross_attention = _attention(config, "cross", layer)
         self.feed_forward = _feed_forward(config)
         self.around_self_attention = Sublayer(config)
         self.around_cross_attention = Sublayer(config)

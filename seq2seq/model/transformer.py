@@ -38,7 +38,7 @@ class Encoder(nn.Module):
 
     def __init__(self, config: ModelConfig) -> None:
         super().__init__()
-        self.layers = nn.ModuleList(EncoderLayer(config) for _ in range(config.encoder_layers))
+        self.layers = nn.ModuleList(EncoderLayer(config, i) for i in range(config.encoder_layers))
         self.norm = _last_norm(config)
 
     def forward(
@@ -58,7 +58,7 @@ class Decoder(nn.Module):
 
     def __init__(self, config: ModelConfig) -> None:
         super().__init__()
-        self.layers = nn.ModuleList(DecoderLayer(config) for _ in range(config.decoder_layers))
+        self.layers = nn.ModuleList(DecoderLayer(config, i) for i in range(config.decoder_layers))
         self.norm = _last_norm(config)
 
     def forward(

@@ -11,17 +11,24 @@ import torch
 from torch import Tensor, nn
 
 from seq2seq.errors import UserError
-from seq2seq.run_folder import WEIGHTS
+from seq2seq.run_folder import WEIGHTS, removed_heads
 
 
 def average_checkpoints(folders: list[Path]) -> dict[str, Tensor]:
     """The mean of the weights of several step folders (paper, section 6.1), summed in float64.
 
     Raises:
-        UserError: no folder, or weights of different shapes.
+        UserError: no folder, or weights of different shapes or of different heads.
     """
     if not folders:
         raise UserError("There is no checkpoint to average.")
+    lacking = [removed_heads(folder / WEIGHTS) for folder in folders]
+    for folder, heads in zip(folders, lacking, strict=True):
+        if heads != lacking[0]:
+            raise UserError(
+                f"{folder} lacks {heads or 'no head'}, but {folders[0]} lacks "
+                f"{lacking[0] or 'no head'}: models with different heads cannot be averaged."
+            )
     total: dict[str, Tensor] = {}
     for folder in folders:
         weights = safetensors.torch.load_file(folder / WEIGHTS)

@@ -17,7 +17,15 @@ import torch
 from seq2seq.config import TrainConfig
 from seq2seq.data.store import to_disk
 from seq2seq.errors import UserError
-from seq2seq.run_folder import TRAINING, WEIGHTS, step_folder, step_folders, step_of
+from seq2seq.model.transformer import Transformer
+from seq2seq.run_folder import (
+    REMOVED,
+    TRAINING,
+    WEIGHTS,
+    step_folder,
+    step_folders,
+    step_of,
+)
 
 BUILDING = ".step-"
 
@@ -126,9 +134,11 @@ def tidy(run: Path, progress: Progress, metric: str) -> None:
         point_at_best(run, progress, metric)
 
 
-def save_model(model: torch.nn.Module, file: Path) -> None:
-    """Write weights as safetensors; tied matrices once."""
-    safetensors.torch.save_model(model, str(file))
+def save_model(model: Transformer, file: Path) -> None:
+    """Write weights as safetensors, tied matrices once, with the names of removed heads."""
+    removed = model.config.removed_heads
+    metadata = {REMOVED: " ".join(removed)} if removed else None
+    safetensors.torch.save_model(model, str(file), metadata)
 
 
 def prune_steps(run: Path, keep_last: int, best_step: int) -> None:
