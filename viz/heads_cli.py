@@ -22,14 +22,20 @@ from seq2seq.cli.args import (
 )
 from seq2seq.cli.evaluate import EvaluateConfig, TestSet, configure, test_set
 from seq2seq.errors import UserError
+from viz.report_args import (
+    add_pair_options,
+    check_pair_options,
+    facts,
+    positive,
+    some,
+    usable_pairs,
+)
 from viz.report_files import files, place
 from viz.style import FORMATS
 
 if TYPE_CHECKING:
     from seq2seq.decoding.translator import Translator
-    from seq2seq.run_folder import LoadedRun
 
-LIMIT, MAX_TOKENS = 500, 150
 METRICS = ("loss", "bleu")
 
 DESCRIPTION = """\
@@ -84,19 +90,7 @@ def parser() -> Parser:
     result = Parser("heads", DESCRIPTION, EXAMPLES, schema=EvaluateConfig, groups=("decode",))
     add_model_options(result)
     add_heads_option(result)
-    data = result.add_argument_group("sentence pairs")
-    add = data.add_argument
-    add("--split", default="dev", help="of the run's corpus (%(default)s)")
-    add("--source", metavar="FILE", help="or your own sentences")
-    add("--reference", action="append", metavar="FILE", help="and their translations")
-    add("--limit", type=_positive, default=LIMIT, metavar="N", help="the first N pairs (500)")
-    add(
-        "--max-tokens",
-        type=_positive,
-        default=MAX_TOKENS,
-        metavar="N",
-        help="leave longer pairs out (150)",
-    )
+    add_pair_options(result)
     what = result.add_argument_group("what is measured")
     add = what.add_argument
     add("--ablate", type=_metrics, default=(), metavar="M,M", help="switch heads off: loss,bleu")
@@ -107,7 +101,7 @@ def parser() -> Parser:
     )
     add(
         "--trials",
-        type=_positive,
+        type=positive,
         metavar="N",
         help="of significance tests (1000, or 50 times the number of heads)",
     )
@@ -119,7 +113,11 @@ def parser() -> Parser:
     out = result.add_argument_group("output")
     out.add_argument("--out", metavar="DIR", help="folder of the report (RUN/heads)")
     out.add_argument(
-        "--format", type=_formats, default=(), metavar="F,F", help="pictures as files: png,svg,pdf"
+        "--format",
+        type=some(FORMATS),
+        default=(),
+        metavar="F,F",
+        help="pictures as files: png,svg,pdf",
     )
     out.add_argument(
         "--join",
@@ -132,31 +130,12 @@ def parser() -> Parser:
     return result
 
 
-def _positive(text: str) -> int:
-    if not text.isdecimal() or int(text) < 1:
-        raise argparse.ArgumentTypeError(f"{text!r} is no number of at least 1")
-    return int(text)
-
-
 def _metrics(text: str) -> tuple[str, ...]:
-    return () if text == "none" else _some(text, METRICS)
-
-
-def _formats(text: str) -> tuple[str, ...]:
-    return _some(text, FORMATS)
-
-
-def _some(text: str, choices: tuple[str, ...]) -> tuple[str, ...]:
-    names = dict.fromkeys(text.replace(",", " ").split())
-    wrong = ", ".join(name for name in names if name not in choices) or "nothing"
-    if not names or not set(names) <= set(choices):
-        raise argparse.ArgumentTypeError(f"{wrong} is none of {', '.join(choices)}")
-    return tuple(names)
+    return () if text == "none" else some(METRICS)(text)
 
 
 def _check(args: argparse.Namespace) -> None:
-    if bool(args.source) != bool(args.reference) or len(args.reference or [0]) > 1:
-        raise UserError("--source FILE needs one --reference FILE: its translation, line by line.")
+    check_pair_options(args)
     if args.all_but_one and not args.ablate:
         raise UserError("--all-but-one says what --ablate switches off: give --ablate loss, too.")
 
@@ -171,18 +150,12 @@ def _read(path: str) -> HeadTable:
 def _measure(
     args: argparse.Namespace, config: EvaluateConfig, test: TestSet
 ) -> tuple[HeadTable, dict[str, Distances]]:
-    from seq2seq.analysis.survey import Options, survey, usable
+    from seq2seq.analysis.survey import Options, survey
     from seq2seq.decoding.translator import Translator
-    from seq2seq.evaluation import check_counts
     from seq2seq.run_folder import load_run
 
-    sources = (test.sources or [])[: args.limit]
-    references = test.references[0]
-    if args.source:
-        check_counts(test.sources or [], test.references)
     run = load_run(args.run, device=args.device, checkpoint=args.checkpoint)
-    most = min(args.max_tokens, run.model.position_limit or args.max_tokens)
-    pairs, left_out = usable(run.tokenizer, list(zip(sources, references, strict=False)), most)
+    pairs, left_out = usable_pairs(args, run, test)
     limits = Thresholds(**{name: getattr(args, f"role_{name}") for name in vars(Thresholds())})
     options = Options(special_rows=args.special_rows, thresholds=limits)
     with heads_off(run.model, args.without_heads) as off:
@@ -190,8 +163,10 @@ def _measure(
             found = survey(run.model, run.tokenizer, pairs, options, progress=show)
         translator = Translator(run.model, run.tokenizer, config.decode)
         ablations = list(_ablations(args, translator, pairs, test.target_lang))
-    facts = _facts(args, run, test, len(pairs), [*left_out, *(f"without {head}" for head in off)])
-    table = HeadTable(found.table.columns, found.table.rows, facts)
+    rows = "all rows" if args.special_rows else "rows of words (not of <s>, </s>)"
+    more = [f"targets given · pieces · {rows}", *left_out, *(f"without {head}" for head in off)]
+    origin = facts(args, run, test, len(pairs), more)
+    table = HeadTable(found.table.columns, found.table.rows, origin)
     return table.joined(*ablations), found.distances
 
 
@@ -209,22 +184,3 @@ def _ablations(
             yield ablate_bleu(
                 translator, pairs, target_lang=lang, mode=mode, trials=args.trials, progress=show
             )
-
-
-def _facts(
-    args: argparse.Namespace, run: LoadedRun, test: TestSet, count: int, more: list[str]
-) -> list[str]:
-    import torch
-
-    from seq2seq.run_folder import weights_hash
-    from seq2seq.version import __version__
-
-    rows = "all rows" if args.special_rows else "rows of words (not of <s>, </s>)"
-    return [
-        f"run {run.path.resolve().name} · checkpoint step {run.step} · "
-        f"weights {weights_hash(run.path, args.checkpoint)}",
-        f"{count} sentence pairs of {test.name}"
-        f"{' (synthetic)' if test.synthetic else ''}, targets given · pieces · {rows}",
-        *more,
-        f"seq2seq {__version__} · torch {torch.__version__}",
-    ]

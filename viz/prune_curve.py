@@ -20,6 +20,7 @@ MARKS = {  # colour (Okabe and Ito), dash, marker: told apart without colours, t
     REVERSE: ("#d55e00", "--", "s"),
     RANDOM: ("#6b6b6b", ":", "^"),
 }
+RING = "ring: the last point before that · thin line: the whole model"
 MEASURES = {"bleu": "BLEU", "loss": "loss [nats/token]"}
 
 
@@ -27,12 +28,12 @@ def prune_curve(curve: Curve) -> Figure:
     """F12: BLEU and loss against the share of heads removed, a line for each order.
 
     Random orders are the line of their mean in a band of one standard deviation each way. The thin
-    line across is the whole model; the short mark on the axis is where BLEU has not yet fallen by
-    more than chance, least important first.
+    line across is the whole model; a ring marks the last point, least important first, before BLEU
+    falls by more than chance.
     """
     (width, height), orders = PANEL, list(dict.fromkeys(path.order for path in curve.paths))
     body = (2 * (LEFT + width) + GAP, 0.3 + height + 0.42)
-    notes = [note for note in [finding(curve)] if note]
+    notes = [finding(curve), RING] if IMPORTANCE in orders else []
     facts = [*curve.facts, f"BLEU {curve.signature}"]
     with drawing():
         page = sheet(body, "Quality without heads", notes, facts)
@@ -60,8 +61,9 @@ def _plot(axes: Axes, curve: Curve, orders: list[str], name: str) -> None:
             axes.fill_between(share, low, high, color=colour, alpha=0.18, lw=0)
         axes.plot(share, means, dash, color=colour, marker=marker, ms=3.2, mew=0, lw=1.2)
     if IMPORTANCE in orders:
-        x = 100 * curve.dispensable() / curve.total
-        axes.axvline(x, ymax=0.06, color=ACCENT, lw=1.6)
+        place = list(curve.paths[0].counts).index(curve.dispensable())
+        y = getattr(curve.of(IMPORTANCE)[0].points[place], name)
+        axes.plot([share[place]], [y], "o", mfc="none", mec=ACCENT, ms=9, mew=1, clip_on=False)
     axes.set_xlim(-2, 102)
     axes.set_ylim(bottom=0)
     axes.set_xticks(range(0, 101, 20))
@@ -74,7 +76,7 @@ def _legend(page: Sheet, curve: Curve, orders: list[str]) -> None:
         colour, dash, marker = MARKS[order]
         count = len(curve.of(order))
         text = ORDERS[order] + (f", mean ± sd of {count}" if count > 1 else "")
-        axes = page.axes(left, 0.0, 0.3, 0.14)
+        axes = page.axes(left, -0.015, 0.3, 0.14)
         axes.axis("off")
         axes.set_label(f"legend {order}")
         axes.add_line(Line2D([0.05, 0.95], [0.5, 0.5], color=colour, ls=dash, lw=1.2))

@@ -24,6 +24,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "attention": ("viz.cli:attention", "pictures of what each attention head looks at"),
     "heads": ("viz.heads_cli:heads", "a report on every head: what it looks at, what it is for"),
     "history": ("viz.history_cli:history", "what the heads looked at while the model learned"),
+    "prune": ("viz.prune_cli:prune", "how many heads can go; and the model without them"),
     "align": ("viz.align_cli:align", "word alignments from cross-attention, and their error rate"),
     "trace": ("viz.trace_cli:trace", "which heads decide an answer: their outputs, swapped"),
     "lesson": (
