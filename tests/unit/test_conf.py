@@ -109,6 +109,31 @@ def test_without_arguments_the_settings_of_the_run_stay():
     assert compose("resume", RunConfig, [], start=config) == config
 
 
+def test_removed_heads_are_a_list_of_names():
+    config = run_config("model.removed_heads=[enc.0.1,cross.2.3]")
+    assert config.model.removed_heads == ["enc.0.1", "cross.2.3"]
+    assert run_config().model.removed_heads is None
+    assert compose("resume", RunConfig, [], start=config) == config
+    with pytest.raises(UserError, match=r"names 'enc\.9\.0', but the heads of this model are"):
+        run_config("model.removed_heads=[enc.9.0]")
+    with pytest.raises(UserError, match=r"model\.removed_heads"):
+        run_config("model.removed_heads=enc.0.1")
+
+
+def test_a_run_to_be_resumed_keeps_its_heads(tmp_path):
+    config = run_config("name=small", f"runs={tmp_path}", "model.removed_heads=[enc.0.1]")
+    (tmp_path / "small").mkdir()
+    save_config(config, tmp_path / "small" / "config.json")
+    ask = ["--run", str(tmp_path / "small"), "--resume"]
+    args = train.parser().parse(ask)
+    assert train.configure(args, args.overrides).model.removed_heads == ["enc.0.1"]
+    args = train.parser().parse([*ask, "model.removed_heads=null"])
+    with pytest.raises(
+        UserError, match=r"model\.removed_heads is None now, but the run .*enc\.0\.1"
+    ):
+        train.configure(args, args.overrides)
+
+
 def test_your_own_folder_of_configuration(tmp_path):
     (tmp_path / "experiment").mkdir()
     (tmp_path / "experiment" / "mine.yaml").write_text(

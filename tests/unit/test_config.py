@@ -2,6 +2,7 @@
 
 import dataclasses
 import json
+from typing import ClassVar
 
 import pytest
 
@@ -218,6 +219,8 @@ def test_missing_keys_take_their_defaults():
         ({"model": {"norm": 3}}, "model.norm is 3, but must be one of post, pre"),
         ({"model": {"norm": []}}, "model.norm is \\[\\], but must be one of post, pre"),
         ({"model": 5}, "model is 5, but must be of type ModelConfig"),
+        ({"model": {"removed_heads": "enc.0.1"}}, "removed_heads is 'enc.0.1', .* of type list"),
+        ({"model": {"removed_heads": [1]}}, r"removed_heads\[0\] is 1, but must be of type str"),
         ({"resume": 1}, "resume is 1, but must be of type bool"),
         ({"model": {"d_model": 0}}, "model.d_model is 0, but must be at least 1"),
         ({"data": {"train_source": 5}}, "data.train_source is 5, but must be of type str"),
@@ -288,3 +291,44 @@ def test_a_batch_is_a_number_or_auto(given: int | str | None, kept: int | str | 
 def test_another_batch_is_refused(wrong: int | str) -> None:
     with pytest.raises(UserError, match=r"train\.max_tokens is"):
         TrainConfig(max_tokens=wrong)
+
+
+class TestRemovedHeads:
+    """Encoder 2 layers × 2 heads, decoder 1 layer × 3 heads, by default widths that divide 12."""
+
+    SIZES: ClassVar = {"d_model": 12, "encoder_layers": 2, "encoder_heads": 2, "decoder_layers": 1,
+             "decoder_heads": 3}  # fmt: skip
+
+    def test_the_others_keep_their_numbers(self):
+        config = ModelConfig(**self.SIZES, removed_heads=["cross.0.1", "enc.1.0"])
+        assert config.head_ids("enc", 0) == [0, 1]
+        assert config.head_ids("enc", 1) == [1]
+        assert config.head_ids("dec", 0) == [0, 1, 2]
+        assert config.head_ids("cross", 0) == [0, 2]
+        assert config.heads() == {"enc": (2, 2), "dec": (1, 3), "cross": (1, 3)}
+
+    def test_they_are_kept_in_one_order_each_once(self):
+        names = ["cross.0.1", "dec.0.2", "enc.1.0", "cross.0.1", "enc.0.1"]
+        config = ModelConfig(**self.SIZES, removed_heads=names)
+        assert config.removed_heads == ["enc.0.1", "enc.1.0", "dec.0.2", "cross.0.1"]
+        assert ModelConfig(**self.SIZES, removed_heads=[]) == ModelConfig(**self.SIZES)
+
+    @pytest.mark.parametrize(
+        "name", ["enc.2.0", "enc.0.2", "dec.0.3", "self.0.0", "enc.0", "", "1"]
+    )
+    def test_a_head_that_never_was_names_those_there_are(self, name):
+        with pytest.raises(UserError) as caught:
+            ModelConfig(**self.SIZES, removed_heads=["enc.0.0", name])
+        assert f"model.removed_heads names {name!r}, but" in str(caught.value)
+        assert "enc.0.0 to enc.1.1, dec.0.0 to dec.0.2, cross.0.0 to cross.0.2" in str(caught.value)
+
+    def test_there_and_back(self, tmp_path):
+        config = RunConfig(model=ModelConfig(**self.SIZES, removed_heads=["enc.0.1", "dec.0.0"]))
+        save_config(config, tmp_path / "config.json")
+        assert load_config(tmp_path / "config.json") == config
+        values = json.loads((tmp_path / "config.json").read_text("utf-8"))
+        assert values["model"]["removed_heads"] == ["enc.0.1", "dec.0.0"]
+
+    def test_the_number_of_heads_and_their_width_stay_those_before(self):
+        config = ModelConfig(**self.SIZES, removed_heads=["dec.0.0", "dec.0.1"])
+        assert (config.decoder_heads, config.d_k, config.d_v) == (3, None, None)
