@@ -14,7 +14,8 @@ from viz.style import GREY, INK, SMALL_PT, TEXT_PT, drawing
 from viz.summary import ACCENT, plain_axes, sheet
 
 PANEL = (3.1, 2.3)  # inches of a plot
-LEFT, GAP = 0.55, 0.25  # inches for tick labels, and between the plots
+LEFT, GAP = 0.45, 0.25  # inches for tick labels, and between the plots
+HEAD = 0.46  # inches for the legend and the titles above them
 MARKS = {  # colour (Okabe and Ito), dash, marker: told apart without colours, too
     IMPORTANCE: (ACCENT, "-", "o"),
     REVERSE: ("#d55e00", "--", "s"),
@@ -32,18 +33,19 @@ def prune_curve(curve: Curve) -> Figure:
     falls by more than chance.
     """
     (width, height), orders = PANEL, list(dict.fromkeys(path.order for path in curve.paths))
-    body = (2 * (LEFT + width) + GAP, 0.3 + height + 0.42)
+    body = (2 * (LEFT + width) + GAP, HEAD + height + 0.34)
     notes = [finding(curve), RING] if IMPORTANCE in orders else []
     facts = [*curve.facts, f"BLEU {curve.signature}"]
     with drawing():
         page = sheet(body, "Quality without heads", notes, facts)
         _legend(page, curve, orders)
         for place, (name, title) in enumerate(MEASURES.items()):
-            axes = page.axes(LEFT + place * (LEFT + width + GAP), 0.3, width, height)
+            left = LEFT + place * (LEFT + width + GAP)
+            page.text(left, 0.22, Line(title, TEXT_PT, bold=True))
+            axes = page.axes(left, HEAD, width, height)
             axes.set_label(f"prune {name}")
             plain_axes(axes)
             _plot(axes, curve, orders, name)
-            axes.set_title(title, loc="left", size=TEXT_PT, color=INK, pad=3)
             label = f"heads removed, % of {curve.total}"
             axes.set_xlabel(label, size=TEXT_PT, color=INK, labelpad=2)
         return page.figure
