@@ -11,7 +11,7 @@ from matplotlib.figure import Figure
 
 from seq2seq.analysis.heads import summarise
 from seq2seq.analysis.words import to_words
-from seq2seq.attention_maps import KINDS, AttentionMaps
+from seq2seq.attention_maps import KIND_NAMES, KINDS, AttentionMaps
 from seq2seq.errors import UserError
 from seq2seq.whole_file import write_whole
 from viz import grid
@@ -61,7 +61,7 @@ def pictures(maps: AttentionMaps, wish: Wish, *, single: bool) -> Iterator[tuple
     figures = wish.figures or ("overview", "head" if wish.heads is not None else "layer")
     end = "_words" if wish.level == "word" else ""
     for kind in wish.kinds:
-        if "overview" in figures:
+        if "overview" in figures and has_heads(maps, kind):
             yield f"{kind}_overview{end}", grid.overview(maps, kind, wish.look)
         for layer in _layers(chosen, kind, wish, single):
             numbers = summarise(chosen, kind, layer)
@@ -75,8 +75,14 @@ def pictures(maps: AttentionMaps, wish: Wish, *, single: bool) -> Iterator[tuple
                 yield f"{kind}_L{layer}H{head}{end}", figure
 
 
+def has_heads(maps: AttentionMaps, kind: str) -> bool:
+    """Whether a record holds any head of a kind: all of them may have been removed."""
+    return any(maps.head_ids[kind])
+
+
 def _layers(maps: AttentionMaps, kind: str, wish: Wish, single: bool) -> list[int]:
-    layers = maps.layer_ids[kind]
+    held = zip(maps.layer_ids[kind], maps.head_ids[kind], strict=True)
+    layers = [layer for layer, heads in held if heads]
     tokens = max(len(maps.src), len(maps.tgt_out))
     few = single and len(layers) <= FEW_LAYERS and tokens <= FEW_TOKENS
     return layers if few or wish.layers is not None else layers[-1:]
@@ -86,8 +92,11 @@ def files(maps: AttentionMaps, wish: Wish, *, single: bool) -> tuple[dict[str, b
     """File name endings and contents: the record and its pictures; and notes for the user.
 
     Raises:
-        UserError: as `pictures`.
+        UserError: as `pictures`, and where no kind has a head to draw.
     """
+    bare = [kind for kind in wish.kinds if not has_heads(maps, kind)]
+    if len(bare) == len(wish.kinds):
+        raise UserError("The model has no such heads left, so there is no attention to draw.")
     content = {".npz": maps.to_bytes()}
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always", FontWarning)
@@ -95,6 +104,7 @@ def files(maps: AttentionMaps, wish: Wish, *, single: bool) -> tuple[dict[str, b
             for extension in wish.formats:
                 content[f"_{name}.{extension}"] = render(figure, extension)
     notes = [str(w.message) for w in caught if issubclass(w.category, FontWarning)]
+    notes += [f"no head of {KIND_NAMES[kind]} is left, so it has no picture." for kind in bare]
     return content, list(dict.fromkeys(notes))
 
 

@@ -52,10 +52,10 @@ def layer(
         summaries: numbers to print under each head (seq2seq.analysis.heads.summarise).
 
     Raises:
-        UserError: no such kind or layer; no record.
+        UserError: no such kind or layer, or one without heads; no record.
     """
     require_record(maps)
-    weights, heads = maps.layer(kind, layer)
+    weights, heads = _heads_of(maps, kind, layer)
     panels = [
         Panel(matrix, f"head {number}", _facts(number, summaries))
         for number, matrix in zip(heads, weights, strict=True)
@@ -105,10 +105,10 @@ def average(maps: AttentionMaps, kind: str, layer: int, look: Look | None = None
         look: a reader's choices.
 
     Raises:
-        UserError: no such kind or layer; no record.
+        UserError: no such kind or layer, or one without heads; no record.
     """
     require_record(maps)
-    weights, heads = maps.layer(kind, layer)
+    weights, heads = _heads_of(maps, kind, layer)
     panels = [
         Panel(weights.mean(0), "mean", "hides what single heads do"),
         Panel(weights.std(0), "standard deviation", "where the heads disagree"),
@@ -133,7 +133,7 @@ def overview(maps: AttentionMaps, kind: str, look: Look | None = None) -> Figure
     """
     require_record(maps)
     layers, heads = maps.layers(kind), sorted({h for ids in maps.head_ids[kind] for h in ids})
-    if not layers:
+    if not heads:
         raise UserError(f"The record holds no {KIND_NAMES[kind]}, so there is nothing to draw.")
     title = f"{_heading(kind)}, {_count(len(layers), 'layer')} × {_count(len(heads), 'head')}"
     with drawing():
@@ -159,6 +159,13 @@ def overview(maps: AttentionMaps, kind: str, look: Look | None = None) -> Figure
                 paint(axes, matrix, shared, thumbnail=True)
         sheet.colour_bar(across + 0.1, top, bar, sqrt=shared.sqrt)
         return sheet.figure
+
+
+def _heads_of(maps: AttentionMaps, kind: str, layer: int) -> tuple[Array, list[int]]:
+    weights, heads = maps.layer(kind, layer)
+    if not heads:
+        raise UserError(f"{_heading(kind)} layer {layer} has no head here: nothing to draw.")
+    return weights, heads
 
 
 def panels_sheet(

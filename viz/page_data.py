@@ -18,6 +18,7 @@ import numpy as np
 
 from seq2seq.analysis.words import is_unspaced, spell, word_starts
 from seq2seq.attention_maps import KINDS, SIDES, AttentionMaps
+from seq2seq.errors import UserError
 from viz.labels import visible
 from viz.sheet import FACT, provenance
 from viz.view import require_record
@@ -58,6 +59,8 @@ def entry(maps: AttentionMaps) -> Entry:
     """
     require_record(maps)
     maps.check()
+    if not any(heads for kind in KINDS for heads in maps.head_ids[kind]):
+        raise UserError("The record holds no head, so a page of it would be empty.")
     arrays = [w for kind in KINDS for w in maps.layers(kind)]
     parts = [np.rint(np.minimum(w, 1.0) * FULL).astype("<u2").tobytes() for w in arrays]
     return Entry(_facts(maps), b"".join(parts))

@@ -76,11 +76,11 @@ def prune(argv: list[str]) -> int:
     show_warnings()
     _check(args)
     if args.remove is not None:
-        from seq2seq.analysis.intervene import parse_heads
+        from seq2seq.analysis.intervene import parse_heads_to_go
         from seq2seq.run_folder import load_run
 
         run = load_run(args.run, device=args.device, checkpoint=args.checkpoint)
-        return _write_run(args, run, parse_heads(args.remove, run.model))
+        return _write_run(args, run, parse_heads_to_go(args.remove, run.model))
     return _measured(args)
 
 

@@ -144,5 +144,6 @@ def _provenance(args: argparse.Namespace, run: LoadedRun, checkpoint: str) -> di
         "run": run.path.resolve().name,
         "step": run.step,
         "weights_hash": weights_hash(run.path, checkpoint),
+        "removed_heads": len(run.config.model.removed_heads or ()),
         "decode": search if decode.search is Search.beam else "sampled",
     }

@@ -159,6 +159,7 @@ def provenance(maps: AttentionMaps) -> list[str]:
         f"run {meta['run']}" if "run" in meta else "",
         f"checkpoint step {meta['step']}" if "step" in meta else "",
         f"weights {meta['weights_hash']}" if "weights_hash" in meta else "",
+        f"{meta['removed_heads']} heads removed" if meta.get("removed_heads") else "",
         {"forced": "target given"}.get(meta.get("how", ""), meta.get("decode", "")),
         f"{maps.level}s",
         "layers and heads are counted from 0",

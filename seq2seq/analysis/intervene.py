@@ -32,6 +32,7 @@ __all__ = [
     "indices",
     "on_heads",
     "parse_heads",
+    "parse_heads_to_go",
     "switched_off",
 ]
 
@@ -73,22 +74,31 @@ def all_heads(model: Transformer) -> list[HeadId]:
 def parse_heads(text: str, model: Transformer) -> list[HeadId]:
     """Read names of heads, separated by commas or spaces, each head once.
 
-    Heads that were removed from the model are left out with a warning: without them it is already.
+    Raises:
+        UserError: a name that is none, no name at all, or a head that the model lacks; the message
+            lists those it has.
+    """
+    heads = _parse(text)
+    check_heads(model, heads)
+    return heads
+
+
+def parse_heads_to_go(text: str, model: Transformer) -> list[HeadId]:
+    """Read names of heads that the model is to do without.
+
+    Those removed from it before are left out, with a warning that they change nothing.
 
     Raises:
-        UserError: a name that is none, no name at all, or a head that the model never had; the
-            message lists those it has.
+        UserError: as `parse_heads`, for heads that the model never had.
     """
-    heads = list(dict.fromkeys(HeadId.parse(name) for name in text.replace(",", " ").split()))
-    if not heads:
-        raise UserError("No head is named: write, for instance, cross.2.1,enc.0.3.")
+    heads = _parse(text)
     gone = [head for head in heads if str(head) in (model.config.removed_heads or ())]
-    heads = [head for head in heads if head not in gone]
-    check_heads(model, heads)
+    left = [head for head in heads if head not in gone]
+    check_heads(model, left)
     if gone:
         names = ", ".join(map(str, gone))
         logger.warning("already removed from this model, so nothing changes for %s.", names)
-    return heads
+    return left
 
 
 def check_heads(model: Transformer, heads: Iterable[HeadId]) -> None:
@@ -157,6 +167,13 @@ def switched_off(model: Transformer, heads: Iterable[HeadId]) -> Iterator[None]:
     }
     with on_heads(model, functions):
         yield
+
+
+def _parse(text: str) -> list[HeadId]:
+    heads = list(dict.fromkeys(HeadId.parse(name) for name in text.replace(",", " ").split()))
+    if not heads:
+        raise UserError("No head is named: write, for instance, cross.2.1,enc.0.3.")
+    return heads
 
 
 def _hook(function: HeadFunction) -> Callable[[nn.Module, tuple[Tensor], Tensor], Tensor | None]:

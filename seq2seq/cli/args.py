@@ -117,14 +117,14 @@ def heads_off(model: Transformer, text: str | None) -> Iterator[list[HeadId]]:
     """While the block runs, the heads that --without-heads names put out 0; gives the heads.
 
     Raises:
-        UserError: the text names no head, or one that the model lacks.
+        UserError: the text names no head, or one that the model never had.
     """
     if text is None:
         yield []
         return
-    from seq2seq.analysis.intervene import parse_heads, switched_off
+    from seq2seq.analysis.intervene import parse_heads_to_go, switched_off
 
-    heads = parse_heads(text, model)
+    heads = parse_heads_to_go(text, model)
     with switched_off(model, heads):
         yield heads
 

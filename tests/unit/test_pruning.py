@@ -21,11 +21,13 @@ from model_samples import (
 from seq2seq.analysis.capture import capture
 from seq2seq.analysis.flow import contributions
 from seq2seq.analysis.importance import importance
+from seq2seq.analysis.interchange import Contrast, Interchange
 from seq2seq.analysis.intervene import (
     HeadId,
     all_heads,
     attentions,
     parse_heads,
+    parse_heads_to_go,
     switched_off,
 )
 from seq2seq.analysis.norms import contribution_sizes
@@ -336,6 +338,29 @@ class TestLooking:
         found = importance(smaller, tokenizer, SENTENCES).values("importance")
         assert found == pytest.approx({h: expected[h] for h in left}, abs=1e-12)
 
+    @pytest.mark.parametrize("choice", ["some", "a layer", "all but one of a layer"])
+    def test_causal_effects_are_those_with_the_heads_at_0(self, choice):
+        model = some_model()
+        heads = heads_of(model, choice)
+        smaller = remove(model, heads)
+        target = random_ids(1, 4, TARGET_VOCAB, 3)[0].tolist()
+        source = random_ids(1, 6, SOURCE_VOCAB, 4)[0].tolist()
+        other = [*source[:2], source[2] % 7 + 4, *source[3:]]
+        with torch.no_grad():  # the tokens that the two sources move furthest apart
+            sides = [smaller(torch.tensor([[*s, EOS]]), torch.tensor([[BOS, *target]]))
+                     for s in (source, other)]  # fmt: skip
+        moved = sides[0][0, -1].log_softmax(-1) - sides[1][0, -1].log_softmax(-1)
+        tokens = (int(moved.argmax()), int(moved.argmin()))
+        pair = Contrast([*source, EOS], [*other, EOS], [BOS, *target], *tokens)
+        with switched_off(model, heads):
+            whole = Interchange(model, [pair])
+            left = [h for h in all_heads(model) if h not in heads]
+            expected = [whole.effect([head]).effect for head in left]
+        runs = Interchange(smaller, [pair])
+        assert [runs.effect([head]).effect for head in left] == pytest.approx(expected, abs=1e-9)
+        with pytest.raises(UserError, match="no head"):
+            runs.effect(heads)
+
     def test_a_survey_of_a_model_with_a_layer_without_heads(self, tokenizer):
         smaller = remove(make_model(tokenizer), [*LAYER.split(), "dec.0.1"])
         found = survey(smaller, tokenizer, SENTENCES)
@@ -388,11 +413,16 @@ def importance_ids(model, kind, layer):
 
 def test_names_of_heads_removed_before_are_told_and_left_out(caplog):
     model = remove(some_model(), ["enc.0.1", "dec.2.0"])
-    assert [str(h) for h in parse_heads("enc.0.1,enc.0.2", model)] == ["enc.0.2"]
+    assert [str(h) for h in parse_heads_to_go("enc.0.1,enc.0.2", model)] == ["enc.0.2"]
     assert "already removed from this model, so nothing changes for enc.0.1." in caplog.text
-    assert parse_heads("dec.2.0", model) == []
-    with pytest.raises(UserError, match=r"no head enc\.0\.4: it has enc\.0\.0, enc\.0\.2, enc\.0"):
-        parse_heads("enc.0.1,enc.0.4", model)
+    assert parse_heads_to_go("dec.2.0", model) == []
+    for parse in (parse_heads, parse_heads_to_go):
+        with pytest.raises(UserError, match=r"no head enc\.0\.4: it has enc\.0\.0, enc\.0\.2, enc"):
+            parse("enc.0.0,enc.0.4", model)
+        with pytest.raises(UserError, match="No head is named"):
+            parse(" , ", model)
+    with pytest.raises(UserError, match=r"no head enc\.0\.1: it has enc\.0\.0, enc\.0\.2, enc"):
+        parse_heads("enc.0.1", model)  # to look at it, it must be there
 
 
 def test_weights_of_other_heads_are_refused_though_they_fit(tmp_path):

@@ -372,3 +372,24 @@ def test_importing_pictures_imports_neither_torch_nor_pyplot() -> None:
         "sys.exit('torch' in sys.modules or 'matplotlib.pyplot' in sys.modules)"
     )
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+def test_a_layer_whose_heads_are_all_gone() -> None:
+    """It keeps its row in the overview; alone it cannot be drawn."""
+    maps = without_heads(make_record(), "dec", 1, [])
+    figure = grid.overview(maps, "dec")
+    drawn = {axes.get_label() for axes in figure.axes}
+    assert {f"layer {n} head {h}" for n in (0, 2) for h in (0, 1)} <= drawn
+    assert not [name for name in drawn if name.startswith("layer 1")]
+    assert "layer 1" in [text.get_text() for text in figure.texts]
+    for draw in (grid.layer, grid.average):
+        with pytest.raises(UserError, match="Decoder self-attention layer 1 has no head here"):
+            draw(maps, "dec", 1)
+
+
+def test_a_kind_whose_heads_are_all_gone() -> None:
+    maps = make_record()
+    for layer in range(3):
+        maps = without_heads(maps, "cross", layer, [])
+    with pytest.raises(UserError, match="The record holds no cross-attention"):
+        grid.overview(maps, "cross")
