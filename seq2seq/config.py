@@ -6,11 +6,9 @@ frozen and not positional because Hydra's groups merge into them (see docs/archi
 
 from __future__ import annotations
 
-import dataclasses
-import enum
-import math
 from dataclasses import dataclass, field
 
+from seq2seq.checks import at_least, at_least_or_auto, share, to_choices
 from seq2seq.choices import (
     Activation,
     DataKind,
@@ -24,52 +22,11 @@ from seq2seq.choices import (
     Sharding,
     SubwordKind,
     Tying,
-    choice,
 )
 from seq2seq.errors import UserError
 from seq2seq.head_names import head_name, removed_in_order
 
 PAD, UNK, BOS, EOS = 0, 1, 2, 3  # the ids that every vocabulary begins with
-
-
-def _choices(owner: object) -> None:
-    """Turn plain strings into choices: `"pre"` equals Norm.pre but is not the same object."""
-    for option in dataclasses.fields(owner):  # type: ignore[arg-type]
-        kind, name = type(option.default), option.name
-        if issubclass(kind, enum.StrEnum):
-            setattr(owner, name, choice(kind, getattr(owner, name), _key(owner) + name))
-
-
-def _at_least(owner: object, low: float, *names: str) -> None:
-    for name in names:
-        value = getattr(owner, name)
-        if value is not None and not low <= value < math.inf:  # NaN is refused too
-            raise UserError(f"{_key(owner)}{name} is {value}, but must be at least {low}.")
-
-
-def _at_least_or_auto(owner: object, name: str) -> None:
-    value = getattr(owner, name)
-    if value == "auto":
-        return
-    if isinstance(value, str):  # Hydra reads numbers as text where text is possible
-        try:
-            setattr(owner, name, int(value))
-        except ValueError:
-            message = f"{_key(owner)}{name} is {value!r}, but must be a number or auto."
-            raise UserError(message) from None
-    _at_least(owner, 1, name)
-
-
-def _share(owner: object, *names: str) -> None:
-    for name in names:
-        value = getattr(owner, name)
-        if not 0.0 <= value < 1.0:
-            raise UserError(f"{_key(owner)}{name} is {value}, but must be in [0, 1).")
-
-
-def _key(owner: object) -> str:
-    group = type(owner).__name__.removesuffix("Config").lower()
-    return "" if group == "run" else group + "."
 
 
 @dataclass(kw_only=True, slots=True)
@@ -103,9 +60,9 @@ class DataConfig:
 
     def __post_init__(self) -> None:
         """Check ranges."""
-        _choices(self)
-        _at_least(self, 0, "dev_size", "test_size", "max_ratio")
-        _at_least(self, 1, "limit", "grammar_pairs", "max_length")
+        to_choices(self)
+        at_least(self, 0, "dev_size", "test_size", "max_ratio")
+        at_least(self, 1, "limit", "grammar_pairs", "max_length")
 
 
 @dataclass(kw_only=True, slots=True)
@@ -122,8 +79,8 @@ class TokenizerConfig:
 
     def __post_init__(self) -> None:
         """Check ranges."""
-        _choices(self)
-        _at_least(self, 1, "vocab_size", "sample")
+        to_choices(self)
+        at_least(self, 1, "vocab_size", "sample")
         if not 0.0 < self.coverage <= 1.0:
             raise UserError(f"tokenizer.coverage is {self.coverage}, but must be in (0, 1].")
 
@@ -155,10 +112,10 @@ class ModelConfig:
 
     def __post_init__(self) -> None:
         """Check ranges and that the heads divide the width unless d_k and d_v are given."""
-        _choices(self)
-        _at_least(self, 1, "d_model", "d_ff", "encoder_layers", "decoder_layers")
-        _at_least(self, 1, "encoder_heads", "decoder_heads", "d_k", "d_v", "max_positions")
-        _share(self, "dropout", "attention_dropout", "ff_dropout", "embedding_dropout")
+        to_choices(self)
+        at_least(self, 1, "d_model", "d_ff", "encoder_layers", "decoder_layers")
+        at_least(self, 1, "encoder_heads", "decoder_heads", "d_k", "d_v", "max_positions")
+        share(self, "dropout", "attention_dropout", "ff_dropout", "embedding_dropout")
         for name in ("encoder_heads", "decoder_heads"):
             heads = getattr(self, name)
             if self.d_model % heads and (self.d_k is None or self.d_v is None):
@@ -195,9 +152,9 @@ class OptimConfig:
 
     def __post_init__(self) -> None:
         """Check ranges."""
-        _choices(self)
-        _at_least(self, 0, "lr", "warmup", "eps", "weight_decay", "clip_norm")
-        _share(self, "beta1", "beta2", "label_smoothing")
+        to_choices(self)
+        at_least(self, 0, "lr", "warmup", "eps", "weight_decay", "clip_norm")
+        share(self, "beta1", "beta2", "label_smoothing")
 
 
 @dataclass(kw_only=True, slots=True)
@@ -226,13 +183,13 @@ class TrainConfig:
 
     def __post_init__(self) -> None:
         """Check ranges."""
-        _choices(self)
-        _at_least(self, 0, "max_minutes", "dev_limit", "samples", "snapshots")
-        _at_least(self, 1, "max_updates", "max_epochs", "accumulate")
-        _at_least_or_auto(self, "max_tokens")
-        _at_least(self, 1, "validate_every", "patience", "keep_last", "log_every", "max_skips")
-        _at_least(self, 1, "snapshot_pairs")
-        _share(self, "ema")
+        to_choices(self)
+        at_least(self, 0, "max_minutes", "dev_limit", "samples", "snapshots")
+        at_least(self, 1, "max_updates", "max_epochs", "accumulate")
+        at_least_or_auto(self, "max_tokens")
+        at_least(self, 1, "validate_every", "patience", "keep_last", "log_every", "max_skips")
+        at_least(self, 1, "snapshot_pairs")
+        share(self, "ema")
 
     @property
     def watched(self) -> bool:
@@ -265,9 +222,9 @@ class DecodeConfig:
 
     def __post_init__(self) -> None:
         """Check ranges and that n-best fits the beam."""
-        _choices(self)
-        _at_least(self, 1, "beam", "n_best", "max_source", "batch_tokens")
-        _at_least(self, 0, "alpha", "max_len_a", "max_len_b", "min_len", "top_k", "temperature")
+        to_choices(self)
+        at_least(self, 1, "beam", "n_best", "max_source", "batch_tokens")
+        at_least(self, 0, "alpha", "max_len_a", "max_len_b", "min_len", "top_k", "temperature")
         if not 0.0 < self.top_p <= 1.0:
             raise UserError(f"decode.top_p is {self.top_p}, but must be in (0, 1].")
         if self.search is Search.beam and self.n_best > self.beam:
@@ -297,9 +254,9 @@ class RunConfig:
 
     def __post_init__(self) -> None:
         """Check ranges, and what several groups decide together."""
-        _choices(self)
-        _at_least(self, 0, "seed")
-        _at_least(self, 1, "threads")
+        to_choices(self)
+        at_least(self, 0, "seed")
+        at_least(self, 1, "threads")
         longest = self.data.max_length + 1  # with begin or end of sentence
         if self.model.positions is Positions.learned and longest > self.model.max_positions:
             raise UserError(
