@@ -102,6 +102,7 @@ def _binder(args: argparse.Namespace) -> Binder | None:
         except (OSError, UnicodeDecodeError) as error:
             raise UserError(f"--join: {args.join} cannot be read ({error}).") from None
     start = {"level": args.level, "special": args.special, "scale": args.scale}
+    start["labels"] = "auto" if args.labels == "index" else args.labels
     return Binder(Path(args.out), paired=args.compare is not None, table=table, start=start)
 
 
@@ -123,6 +124,17 @@ def parser() -> Parser:
         default=MAX_TOKENS,
         metavar="N",
         help="refuse longer sentences (%(default)s)",
+    )
+    result.add_argument(
+        "--norms",
+        action=argparse.BooleanOptionalAction,
+        default=True,
+        help="record ‖α f(x)‖ of every weight, too (Kobayashi et al. 2020; on)",
+    )
+    result.add_argument(
+        "--qk",
+        action="store_true",
+        help="record queries and keys, too: the page then shows what makes each score",
     )
     draw = result.add_argument_group("what is drawn")
     add = draw.add_argument

@@ -2,9 +2,10 @@
 
 A page is a fixed shell (viz/assets) around data. Text goes in as JSON in which no character can
 close a tag; weights as 16-bit numbers in base64, which the browser unpacks when a sentence is
-opened. The content security policy allows exactly the style sheet and the two scripts of the shell,
-by their hashes, so a page can neither run anything else nor ask any server for anything: a small
-loader, and the program (viz/assets/*.js in the order of SCRIPTS), which the page holds deflated.
+opened. The content security policy allows exactly the styles and the two scripts of the shell, by
+their hashes, so a page can neither run anything else nor ask any server for anything: a small
+loader, and the program (viz/assets/*.js in the order of SCRIPTS), which the page holds deflated
+together with its style sheet.
 
 Importing this module also lets a record show itself in notebooks (`Notebook`).
 """
@@ -32,18 +33,11 @@ from viz.page_tables import of_heads
 
 MAX_MB = 8.0  # of a page; beyond it browsers get slow and mail servers refuse
 SCRIPTS = (
-    "data",
-    "state",
-    "paint",
-    "heads",
-    "map",
-    "lines",
-    "steps",
-    "output",
-    "training",
-    "controls",
+    *("data", "state", "paint", "heads", "map", "inspect", "lines", "steps"),
+    *("output", "training", "keys", "controls"),
 )
 NEXT = "<<next>>"  # stands in the shell where policy, style, data, program and loader go
+FIRST_STYLE = ":root{color-scheme:light dark}main{visibility:hidden}"  # until all is unpacked
 FRAME_HEIGHT = 900  # pixels in a notebook
 
 
@@ -147,13 +141,15 @@ def shell() -> tuple[str, str]:
     style, loader = _compact(read["page.css"]), _compact(read["loader.js"])
     body = _compact("\n".join(read[f"{name}.js"] for name in SCRIPTS))
     program = f'"use strict";(async()=>{{\n{body}\n}})();'
-    packed = base64.b64encode(zlib.compress(program.encode("utf-8"), 9)).decode("ascii")
+    inside = f"{style}\0{program}".encode()
+    packed = base64.b64encode(zlib.compress(inside, 9)).decode("ascii")
     policy = (
         f"default-src 'none'; script-src '{_digest(loader)}' '{_digest(program)}'; "
-        f"style-src '{_digest(style)}'; img-src data:; base-uri 'none'; form-action 'none'"
+        f"style-src '{_digest(FIRST_STYLE)}' '{_digest(style)}'; img-src data:; "
+        "base-uri 'none'; form-action 'none'"
     )
     parts = _compact(read["page.html"]).split(NEXT)
-    before = parts[0] + policy + parts[1] + style + parts[2]
+    before = parts[0] + policy + parts[1] + FIRST_STYLE + parts[2]
     return before, parts[3] + packed + parts[4] + loader + parts[5]
 
 

@@ -1,7 +1,8 @@
 """What a page knows of a sentence: labels, words and provenance as JSON, weights as 16-bit numbers.
 
 A weight a becomes round(65535 · a): off by at most 7.7e-6, and exactly 0 stays exactly 0. Eight
-bits would be too coarse (the sum of a row of 60 would be off by up to 0.03).
+bits would be too coarse (the sum of a row of 60 would be off by up to 0.03). Norms take one number
+for each key, for ‖α f(x)‖ = α ‖f(x)‖; scores come from queries and keys.
 """
 
 from __future__ import annotations
@@ -17,13 +18,14 @@ from typing import Any
 import numpy as np
 
 from seq2seq.analysis.words import is_unspaced, spell, word_starts
+from seq2seq.attention_checks import lengths
 from seq2seq.attention_maps import KINDS, SIDES, AttentionMaps
 from seq2seq.errors import UserError
 from viz.labels import visible
 from viz.sheet import FACT, provenance
 from viz.view import require_record
 
-FULL = 65535
+FULL, SIGNED = 65535, 32767
 PLAIN_MB = 2.0  # weights beyond this are deflated
 _ESCAPES = {ord(char): f"\\u{ord(char):04x}" for char in "<>&"}
 
@@ -33,7 +35,7 @@ class Entry:
     """A sentence, ready for a page."""
 
     facts: dict[str, Any]  # JSON-ready
-    raw: bytes  # little-endian uint16, by kind, layer, head, query, key
+    raw: bytes  # little-endian uint16, by kind, layer, head, query, key; then lengths and vectors
 
     @cached_property
     def packed(self) -> bytes:
@@ -63,7 +65,42 @@ def entry(maps: AttentionMaps) -> Entry:
         raise UserError("The record holds no head, so a page of it would be empty.")
     arrays = [w for kind in KINDS for w in maps.layers(kind)]
     parts = [np.rint(np.minimum(w, 1.0) * FULL).astype("<u2").tobytes() for w in arrays]
-    return Entry(_facts(maps), b"".join(parts))
+    norms, sizes = _norms(maps)
+    qk, vectors = _query_key(maps)
+    return Entry({**_facts(maps), **norms, **qk}, b"".join([*parts, *sizes, *vectors]))
+
+
+def _norms(maps: AttentionMaps) -> tuple[dict[str, float], list[bytes]]:
+    """The largest ‖f(x)‖, and those of all keys as shares of it: with the weights they give norms.
+
+    Norms of words are sums over pieces, which no one length of a word gives back: left out.
+    """
+    if maps.norms is None or maps.level != "piece":
+        return {}, []
+    found = [
+        lengths(weights, norms)
+        for kind in KINDS
+        for weights, norms in zip(maps.layers(kind), maps.norms[kind], strict=True)
+    ]
+    most = max((float(x.max()) for x in found if x.size), default=0.0) or 1.0
+    return {"norms": most}, [np.rint(x / most * FULL).astype("<u2").tobytes() for x in found]
+
+
+def _query_key(maps: AttentionMaps) -> tuple[dict[str, Any], list[bytes]]:
+    """Queries, then keys, of every head as 16-bit numbers; the units are their largest elements."""
+    if maps.qk is None or maps.level != "piece":
+        return {}, []
+    layers = [one for kind in KINDS for one in maps.qk[kind]]
+    facts: dict[str, Any] = {
+        "width": {kind: [one.query.shape[-1] for one in maps.qk[kind]] for kind in KINDS}
+    }
+    parts = []
+    for name in ("query", "key"):
+        vectors = [getattr(one, name) for one in layers]
+        most = max((float(np.abs(x).max()) for x in vectors if x.size), default=0.0) or 1.0
+        facts[name] = most
+        parts += [np.rint(x / most * SIGNED).astype("<i2").tobytes() for x in vectors]
+    return {"qk": facts}, parts
 
 
 def text_of(data: object) -> str:

@@ -55,6 +55,8 @@ def records(args: argparse.Namespace) -> Iterator[tuple[AttentionMaps, ...]]:
                 translate=lambda texts: translator.translate(texts, **overrides),
                 max_tokens=args.max_tokens,
                 meta=meta,
+                norms=args.norms,
+                qk=args.qk,
             )
 
         other = _other_run(args) if _is_run(args) else None
@@ -106,6 +108,8 @@ def _other_run(args: argparse.Namespace) -> Partner:
             [maps.text["target"]],
             max_tokens=args.max_tokens,
             meta=meta,
+            norms=args.norms,
+            qk=args.qk,
         )
         return next(iter(found))
 

@@ -186,7 +186,7 @@ def test_hostile_tokens_are_shown_as_they_are(visit) -> None:
     assert page.text("#texts .target") == "<b>bold</b>"
     page.page.get_by_role("button", name="Show the weights as a table").click()
     page.settled()
-    assert page.texts("thead th") == expected
+    assert page.texts("#table thead th") == expected
 
 
 def test_models_of_any_shape(visit) -> None:
@@ -351,13 +351,13 @@ def test_the_table_for_screen_readers(visit) -> None:
     page.page.get_by_role("button", name="Show the weights as a table").click()
     page.settled()
     rows = page.js(
-        """[...document.querySelectorAll('tbody tr')]
+        """[...document.querySelectorAll('#table tbody tr')]
             .map((row) => [...row.children].map((cell) => cell.textContent))"""
     )
     assert [row[0] for row in rows] == maps.src
     found = np.array([[float(x) for x in row[1:]] for row in rows])
     assert found == pytest.approx(maps.head("enc", 1, 3), abs=6e-5)
-    assert page.text("caption").startswith("encoder self-attention, layer 1 of 2, head 3")
+    assert page.text("#table caption").startswith("encoder self-attention, layer 1 of 2, head 3")
 
 
 def test_a_page_of_words_only(visit) -> None:

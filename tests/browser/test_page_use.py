@@ -161,8 +161,11 @@ def test_sorting_and_filtering(visit) -> None:
     page.settled()
     assert page.js(order) == ["cross.1.0", "cross.0.0", "cross.2.1"]
     page.change(least=90)
+    assert page.js(order) == ["cross.1.0"]
+    assert page.text("#limit-text") == "at most −0.38"  # 0.75 − 0.9 · 1.25
+    page.change(sort="corpus: effect")
     assert page.js(order) == ["cross.2.1"]
-    assert page.text("#limit-text") == "at least 0.63"  # -0.5 + 0.9 · 1.25
+    assert page.text("#limit-text") == "at least 0.63"  # −0.5 + 0.9 · 1.25
     page.page.select_option("#sort", "role:previous token")
     page.settled()
     assert page.js(order) == ["cross.2.1"]

@@ -11,7 +11,7 @@ import numpy as np
 import safetensors.torch
 import torch
 
-from seq2seq.attention_maps import KINDS, AttentionMaps
+from seq2seq.attention_maps import KINDS, AttentionMaps, QueryKey
 from seq2seq.choices import Activation, Tying
 from seq2seq.config import ModelConfig, RunConfig
 from seq2seq.config_file import save_config
@@ -70,6 +70,29 @@ def make_record(
         logprob=rng.normal(size=t).astype(np.float32) - 3,
         meta={"run": "demo", "step": 100, "how": "decoded", "decode": "beam 5", "level": "piece"},
     )
+
+
+def with_more(maps: AttentionMaps, seed: int = 0, width: int = 4) -> AttentionMaps:
+    """Other weights of the same shape, with the queries and keys they come from, and norms."""
+    rng = np.random.default_rng(seed)
+    arrays: dict[str, list[np.ndarray]] = {kind: [] for kind in KINDS}
+    qk: dict[str, list[QueryKey]] = {kind: [] for kind in KINDS}
+    norms: dict[str, list[np.ndarray]] = {kind: [] for kind in KINDS}
+    for kind in KINDS:
+        for old in maps.layers(kind):
+            heads, queries, keys = old.shape
+            query, key = (
+                rng.normal(size=(heads, n, width)).astype("f") * 1.6 for n in (queries, keys)
+            )
+            both = QueryKey(query, key)
+            scores = both.scores
+            if kind == "dec":
+                scores = np.where(np.tri(queries, dtype=bool), scores, -np.inf)
+            qk[kind].append(both)
+            arrays[kind].append(softmax(scores))
+            length = rng.uniform(0.1, 3, size=(heads, 1, keys)).astype("f")
+            norms[kind].append(arrays[kind][-1] * length)
+    return replace(maps, **arrays, norms=norms, qk=qk)
 
 
 def with_weights(maps: AttentionMaps, kind: str, layer: int, weights: np.ndarray) -> AttentionMaps:

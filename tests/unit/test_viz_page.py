@@ -12,7 +12,7 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
-from attention_samples import make_record, with_weights, without_heads
+from attention_samples import make_record, with_more, with_weights, without_heads
 
 from seq2seq.analysis.head_id import HeadId
 from seq2seq.analysis.tables import Column, HeadTable
@@ -142,7 +142,8 @@ def test_hostile_tokens_cannot_leave_the_data() -> None:
 
 def test_the_policy_allows_these_very_scripts_and_nothing_else() -> None:
     parsed = Parsed(html([make_record()]))
-    program = zlib.decompress(base64.b64decode(parsed.scripts["program"]))
+    inside = zlib.decompress(base64.b64decode(parsed.scripts["program"]))
+    style, program = inside.split(b"\0")
 
     def digest(content: bytes) -> str:
         return base64.b64encode(hashlib.sha256(content).digest()).decode()
@@ -151,14 +152,49 @@ def test_the_policy_allows_these_very_scripts_and_nothing_else() -> None:
     assert rules["default-src"] == "'none'"
     scripts = {digest(parsed.scripts["loader"].encode()), digest(program)}
     assert set(rules["script-src"].split()) == {f"'sha256-{d}'" for d in scripts}
-    assert rules["style-src"] == f"'sha256-{digest(parsed.styles[0].encode())}'"
+    styles = {digest(parsed.styles[0].encode()), digest(style)}
+    assert set(rules["style-src"].split()) == {f"'sha256-{d}'" for d in styles}
     assert rules["img-src"] == "data:"
     assert "unsafe" not in parsed.policy
 
 
 def test_sizes() -> None:
     assert sum(len(part.encode()) for part in shell()) <= 40_000
-    assert len(html([long_record(60, LARGE)])) <= 2_000_000
+    plain = long_record(60, LARGE)
+    assert len(html([plain])) <= 2_000_000
+    more = with_more(plain, width=64)
+    assert len(html([replace(more, qk=None)])) <= 2_000_000  # norms take a number for each key
+    assert len(html([more])) <= 5_000_000
+
+
+def test_norms_and_scores_lie_behind_the_weights() -> None:
+    maps = with_more(without_heads(make_record(), "enc", 1, [2]), width=3)
+    parsed = Parsed(html([maps]))
+    (facts,) = parsed.data["records"]
+    raw = parsed.weights()
+    count = sum(w.size for kind in KINDS for w in maps.layers(kind))
+    rest = raw[count:]
+    for kind in KINDS:  # ‖f(x)‖ of every key
+        for weights, norms in zip(maps.layers(kind), maps.norms[kind], strict=True):
+            heads, _, keys = weights.shape
+            lengths = rest[: heads * keys].reshape(heads, 1, keys) / 65535 * facts["norms"]
+            assert weights * lengths == pytest.approx(norms, abs=1e-4)
+            rest = rest[heads * keys :]
+    rest = rest.view("<i2")
+    assert facts["qk"]["width"] == {"enc": [3, 3], "dec": [3] * 3, "cross": [3] * 3}
+    for name in ("query", "key"):
+        for kind in KINDS:
+            for both in maps.qk[kind]:
+                vectors = getattr(both, name)
+                found = rest[: vectors.size].reshape(vectors.shape) / 32767 * facts["qk"][name]
+                assert found == pytest.approx(vectors, abs=2e-4)
+                rest = rest[vectors.size :]
+    assert not len(rest)
+
+
+def test_words_have_no_norms_in_a_page() -> None:
+    (facts,) = Parsed(html([to_words(with_more(make_record()))])).data["records"]
+    assert not {"norms", "qk"} & set(facts)
 
 
 def test_many_weights_are_deflated_and_the_same() -> None:

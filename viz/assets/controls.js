@@ -1,25 +1,9 @@
-// Controls: what stands around the views, keys, and the start of the page.
-const HELP = {
-  "arrows": "move in the heads, in the map, in a toolbar",
-  "Enter, Esc": "from the heads to the view, and back",
-  "[ ]": "head before, head after",
-  "PageUp, PageDown": "layer before, layer after",
-  "k": "next kind of attention",
-  "v": "next view: map, lines, steps",
-  "x": "lay this head over the others as lines, or take it away",
-  "m": "the highest weight of the row",
-  "Home, End": "first key, last key",
-  ", .": "decoding step back, on",
-  "w": "pieces or words",
-  "s": "special tokens: show, grey, drop",
-  "c": "comparison: A, B, both, B − A",
-  "/": "find a token",
-  ...TRAINING_HELP,
-  "?": "this list",
-};
+// Controls: what stands around the views, and the start of the page.
 const MODES = [
   ["view", { map: "Map", lines: "Lines", steps: "Steps" }, "View"],
   ["level", { piece: "Pieces", word: "Words" }, "Tokens"],
+  ["labels", { auto: "Auto", in: "Read", out: "Written", both: "Both" }, "Rows"],
+  ["weight", { alpha: "Weight", norm: "Norm" }, "Cells"],
   ["special", { show: "Show", mute: "Grey", drop: "Drop" }, "Special tokens"],
   ["scale", { auto: "Auto", linear: "Linear", sqrt: "√" }, "Colour scale"],
   ["compare", { a: "A", b: "B", both: "A | B", diff: "B − A" }, "Comparison"],
@@ -30,6 +14,8 @@ function why(name, value) {
   if (name === "level" && A().level === "word") return "this record holds words only";
   if (value === "word" && state.view === "steps") return "decoding writes pieces";
   if (name === "view" && value === "steps" && !A().list.dec.length && !A().list.cross.length) return "the record holds no decoder attention";
+  if (name === "labels" && value !== "auto" && level() === "word") return "a row of words is the mean over pieces of one word: read in decoder self-attention, written in cross-attention";
+  if (name === "weight" && value === "norm" && [A(), B()].some((record) => record && !record.norms)) return "the norms of this sentence were not captured";
   if (name === "compare" && value === "diff") return clash();
   return name === "compare" && value === "both" && state.view !== "map" ? "only maps stand side by side" : "";
 }
@@ -37,8 +23,13 @@ function why(name, value) {
 function renderModes() {
   for (const group of $("modes").children) {
     const name = group.dataset.name;
-    group.hidden = (name === "compare" && state.other < 0) || (name === "scale" && state.view === "lines");
-    const chosen = name === "level" ? level() : state[name];
+    group.hidden = {
+      compare: state.other < 0,
+      scale: state.view === "lines",
+      labels: state.kind === "enc" || state.view === "steps",
+      weight: !records.some((record) => record.norms),
+    }[name];
+    const chosen = name === "level" ? level() : name === "labels" && level() === "word" ? "auto" : state[name];
     for (const button of group.querySelectorAll("button")) {
       const value = button.dataset.value;
       const reason = why(name, value);
@@ -66,7 +57,7 @@ function buildModes() {
     return group;
   }));
   const actions = [["SVG", saveSvg, "Save this view as SVG"], ["PNG", savePng, "Save this view as PNG"], ["CSV", saveCsv, "Save these weights as CSV"],
-    ["Table", () => ((tabled = !tabled), refresh()), "Show the weights as a table"], ["Link", copyLink, "Copy a link to this view"],
+    ["Table", () => change({ table: next(CHOICES.table, state.table) }), "Show the weights as a table"], ["Link", copyLink, "Copy a link to this view"],
     ["Theme", () => change({ theme: next(CHOICES.theme, state.theme) }), "Appearance: automatic, light, dark"], ["?", help, "Keys"]];
   $("output").replaceChildren(...actions.map(([text, run, title]) => el("button", { type: "button", textContent: text, title, "aria-label": title, onclick: run })));
   for (const one of [$("modes"), $("output"), $("kinds")]) one.addEventListener("keydown", toolbarKey);
@@ -101,7 +92,6 @@ async function copyLink() {
     announce(`The link to this view ends in ${link()}`);
   }
 }
-const help = () => $("help").showModal();
 
 function renderKinds() {
   const kinds = KINDS.filter((kind) => A().list[kind].length);
@@ -143,6 +133,14 @@ function renderSort() {
   $("sort").replaceChildren(...options.map(([value, textContent]) => el("option", { value, textContent })));
 }
 
+const NORM = "cells: norm ‖α f(x)‖ of what the key adds; rows do not sum to 1";
+function sidesOf() {
+  if (state.kind === "enc") return "rows and columns: source";
+  const rows = { tgt_in: "target as read", tgt_out: "target being written", "tgt_in,tgt_out": "target as read → being written" }[rowSides()];
+  if (state.kind === "cross") return `rows: ${rows}, columns: source`;
+  return rows === "target as read" ? "rows and columns: target as read" : `rows: ${rows}, columns: target as read`;
+}
+
 function render() {
   document.documentElement.dataset.theme = state.theme;
   readTheme();
@@ -154,12 +152,12 @@ function render() {
   renderLegend();
   $("heading").textContent = state.view === "lines" && overlaid().length > 1 ? `${NAMES[state.kind]}, ${overlaid().length} heads` : titleOf(current());
   const map = mapOf(state.compare === "diff" && comparing() ? null : shown());
-  const sides = { enc: "rows and columns: source", dec: "rows and columns: target as read", cross: "rows: target being written, columns: source" }[state.kind];
+  const sides = sidesOf();
   const colours = isSqrt() ? "square-root colour scale" : "linear colour scale";
   const notes = {
-    map: ["query ↓ / key →", sides, state.compare === "diff" && comparing() ? "" : colours],
-    lines: [sides.replace("rows", "left").replace("columns", "right"), `weights below ${FAINTEST} are not drawn; their mean sum in a row is given`],
-    steps: ["rows: heads, columns: keys", colours],
+    map: ["query ↓ / key →", sides, ...(state.weight === "norm" ? [NORM] : []), state.compare === "diff" && comparing() ? "" : colours],
+    lines: [sides.replace("rows", "left").replace("columns", "right"), ...(state.weight === "norm" ? [NORM] : []), `${state.weight === "norm" ? "norms" : "weights"} below ${Number((FAINTEST * highest()).toPrecision(2))} are not drawn; their mean sum in a row is given`],
+    steps: ["rows: heads, columns: keys", ...(state.weight === "norm" ? [NORM] : []), colours],
   }[state.view];
   $("note").textContent = [...notes, hiddenNote(map)].filter(Boolean).join(" · ");
   const described = (state.view === "map" && ["both", "diff"].includes(state.compare) ? [A(), B()] : [shown()]).filter((one) => one?.byId.has(current()));
@@ -170,6 +168,7 @@ function render() {
   const stage = $("stage");
   stage.setAttribute("aria-label", { map: "Map: arrow keys move the cell", lines: "Lines: arrow keys choose a query", steps: "Decoding steps: arrow keys go back and on" }[state.view]);
   ({ map: renderMap, lines: renderLines, steps: renderSteps })[state.view]();
+  if ($("search").value !== state.find) $("search").value = state.find;
   find();
   renderTable();
 }
@@ -189,64 +188,6 @@ function find(go) {
   }
 }
 
-function headBy(step) {
-  const list = ranking().list.map((one) => one.id);
-  if (list.length) choose(next(list, list.includes(current()) ? current() : list[0], list.includes(current()) ? step : 0));
-}
-
-function layerBy(step) {
-  const [kind, layer, head] = current().split(".");
-  const layers = shown().layers[kind];
-  const wanted = layers[layers.indexOf(Number(layer)) + step];
-  const there = shown().list[kind].filter((one) => one.layer === wanted);
-  if (there.length) choose((there.find((one) => one.head === Number(head)) ?? there[0]).id);
-}
-
-// Keys that work everywhere but in fields.
-const KEYS = {
-  "[": () => headBy(-1),
-  "]": () => headBy(1),
-  PageUp: () => layerBy(-1),
-  PageDown: () => layerBy(1),
-  k: () => change({ kind: next(KINDS.filter((kind) => A().list[kind].length), state.kind) }),
-  v: () => change({ view: next(CHOICES.view, state.view) }),
-  x: () => toggleOverlay(current()),
-  ",": () => change({ step: state.step - 1 }),
-  ".": () => change({ step: state.step + 1 }),
-  w: () => change({ level: next(CHOICES.level, state.level), q: 0, k: 0 }),
-  s: () => change({ special: next(CHOICES.special, state.special) }),
-  c: () => state.other >= 0 && change({ compare: next(CHOICES.compare.filter((one) => !why("compare", one)), state.compare) }),
-  "/": () => $("search").focus(),
-  "?": help,
-  ...TRAINING_KEYS,
-};
-
-function stageKey(event) {
-  if (event.key === "Escape") return focusHead();
-  if (state.view === "map") return moveCell(event);
-  const by = { ArrowUp: -1, ArrowLeft: -1, ArrowDown: 1, ArrowRight: 1 }[event.key];
-  if (!by) return false;
-  if (state.view === "steps") return change({ step: state.step + by });
-  return renderLines({ q: Math.max(0, Math.min(pair()[0].labels.length - 1, (hover?.q ?? (by > 0 ? -1 : 0)) + by)) }) ?? true;
-}
-
-document.addEventListener("keydown", (event) => {
-  if (event.ctrlKey || event.metaKey || event.altKey || $("help").open) return;
-  const field = event.target.closest("input, select");
-  if (field) {
-    if (event.key === "Enter" && field.id === "search") find(true);
-    if (event.key === "Escape") $("stage").focus();
-    return;
-  }
-  if (event.target.closest("#grid")) gridKey(event);
-  if (!event.defaultPrevented && event.target.id === "stage" && stageKey(event)) event.preventDefault();
-  if (!event.defaultPrevented && event.key in KEYS) {
-    event.preventDefault();
-    const inGrid = event.target.closest("#grid");
-    Promise.resolve(KEYS[event.key]()).then(() => inGrid && focusHead());
-  }
-});
-
 $("grid").onclick = (event) => {
   const button = event.target.closest("button");
   if (!button) return;
@@ -264,8 +205,12 @@ $("other").onchange = (event) => {
 $("sort").onchange = (event) => change({ sort: event.target.value, least: 0 });
 $("least").oninput = (event) => change({ least: Number(event.target.value) });
 $("step").oninput = (event) => change({ step: Number(event.target.value) });
-$("search").oninput = () => ((match = -1), find());
-$("keys").replaceChildren(...Object.entries(HELP).flatMap(([key, text]) => [el("dt", { textContent: key }), el("dd", { textContent: text })]));
+$("search").oninput = (event) => {
+  match = -1;
+  state.find = event.target.value;
+  find();
+  remember();
+};
 matchMedia("(prefers-color-scheme: dark)").onchange = () => render();
 let width = 0;
 new ResizeObserver(() => {
@@ -287,5 +232,5 @@ addEventListener("hashchange", follow);
 await follow();
 width = $("view").clientWidth;
 // For a console or a test: what is drawn, straight from the page's data.
-globalThis.attention = { state, records, open, matrix, statistics, change, plots: () => plots, axis };
+globalThis.attention = { state, records, packed: data.packed, open, matrix, terms, statistics, change, plots: () => plots, axis };
 document.documentElement.dataset.ready = "1";

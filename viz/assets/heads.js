@@ -24,21 +24,23 @@ function ranking() {
   const { name, rising, role } = order();
   let list = shown().list[state.kind].map((one) => ({ ...one, value: name ? valueOf(name, one.id) : null }));
   if (role) list = list.filter((one) => data.roles[one.id] === role);
-  if (!name) return { list, name, role, low: 0, high: 0, least: 0 };
+  if (!name) return { list, name, role };
   list = list.filter((one) => one.value !== null).sort((x, y) => (rising ? x.value - y.value : y.value - x.value));
   const values = list.map((one) => one.value);
   const [low, high] = [Math.min(...values), Math.max(...values)];
-  const least = low + ((high - low) * state.least) / 100;
-  return { list: list.filter((one) => one.value >= least - 1e-12), name, role, low, high, least };
+  // The slider leaves out the far end of the order: "high first" those below a value, "low first" those above.
+  const limit = ((high - low) * state.least) / 100;
+  const bound = rising ? high - limit : low + limit;
+  return { list: list.filter((one) => (rising ? one.value <= bound + 1e-12 : one.value >= bound - 1e-12)), name, role, rising, bound };
 }
 
 let drawnGrid = "";
 function renderHeads() {
-  const { list, name, role, least } = ranking();
+  const { list, name, role, rising, bound } = ranking();
   const natural = !name && !role;
   $("limit").hidden = !name;
-  $("limit-text").textContent = name ? `at least ${least.toFixed(2)}` : "";
-  const key = JSON.stringify([state.record, state.other, state.compare, state.kind, level(), state.special, isSqrt(), state.sort, state.least, ink.paper]);
+  $("limit-text").textContent = name && list.length ? `at ${rising ? "most" : "least"} ${bound.toFixed(2).replace("-", "−")}` : "";
+  const key = JSON.stringify([state.record, state.other, state.compare, state.kind, level(), state.special, state.weight, isSqrt(), state.sort, state.least, ink.paper]);
   if (key !== drawnGrid) {
     drawnGrid = key;
     const grid = $("grid");
@@ -75,7 +77,7 @@ function tile(one) {
   if (!one) return el("span", { className: "gone", role: "gridcell", title: "no such head" });
   const canvas = el("canvas", {});
   const which = state.compare === "diff" && comparing() ? "diff" : "weight";
-  const map = which === "diff" ? difference(A(), B(), one.id, level()) : matrix(shown(), one.id, level());
+  const map = which === "diff" ? drawnDifference(one.id) : drawn(shown(), one.id);
   if (map) thumbnail(canvas, map, which, pair()[1]);
   const found = statistics(shown(), one.id, level());
   const value = one.value === null ? "" : `, ${one.value.toFixed(2)}`;
@@ -95,6 +97,7 @@ function factsOf(id, found) {
     facts.push(`${offset} ${(100 * found.share).toFixed(0)} %`);
   }
   facts.push(`special ${(100 * found.special).toFixed(0)} %`);
+  if (found.added !== null) facts.push(`norm ${found.added.toFixed(2)}, special ${(100 * found.addedSpecial).toFixed(0)} % of it`);
   if (found.distance !== null) facts.push(`distance ${found.distance.toFixed(1)}`);
   if (data.roles[id]) facts.push(`role: ${data.roles[id]}`);
   const { name } = order(); // what heads are sorted by, and what says that something depends on them
@@ -104,10 +107,10 @@ function factsOf(id, found) {
 
 function renderLegend() {
   const diff = state.compare === "diff" && comparing();
-  const limit = diff ? differenceLimit() : 1;
+  const limit = diff ? differenceLimit() : highest();
   const root = isSqrt() && !diff;
-  const ticks = diff ? [-limit, 0, limit] : root ? [0, 0.1, 0.25, 0.5, 1] : [0, 0.25, 0.5, 0.75, 1];
-  const share = (x) => (diff ? 0.5 + x / limit / 2 : root ? Math.sqrt(x) : x);
+  const ticks = diff ? [-limit, 0, limit] : (root ? [0, 0.1, 0.25, 0.5, 1] : [0, 0.25, 0.5, 0.75, 1]).map((x) => Number((x * limit).toPrecision(3)));
+  const share = (x) => (diff ? 0.5 + x / limit / 2 : root ? Math.sqrt(x / limit) : x / limit);
   const canvas = el("canvas", { width: 256, height: 1 });
   const image = canvas.getContext("2d").createImageData(256, 1);
   for (let i = 0; i < 256; i++) image.data.set([...rgb(TABLES[diff ? "difference" : "cividis"], i / 255.9), 255], 4 * i);
@@ -117,7 +120,8 @@ function renderLegend() {
     mark.style.left = `${100 * share(x)}%`;
     return mark;
   });
-  const name = diff ? "B − A" : root ? "weight, square-root scale" : "weight";
+  const what = state.weight === "norm" ? "‖α f(x)‖" : "weight";
+  const name = diff ? `B − A, ${what}` : root ? `${what}, square-root scale` : what;
   $("legend").replaceChildren(el("span", { textContent: name }), canvas, el("div", { className: "ticks" }, ...marks));
 }
 

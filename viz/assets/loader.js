@@ -1,8 +1,11 @@
-// Loader: inflates the program and runs it; the content security policy knows its hash.
+// Loader: inflates the style sheet and the program; the content security policy knows their hashes.
 (async () => {
 const packed = Uint8Array.from(atob(document.getElementById("program").textContent), (c) => c.charCodeAt(0));
 const stream = new Blob([packed]).stream().pipeThrough(new DecompressionStream("deflate"));
-const script = document.createElement("script");
-script.textContent = await new Response(stream).text();
-document.body.append(script);
-})();
+const [style, program] = (await new Response(stream).text()).split("\0");
+for (const [tag, content] of [["style", style], ["script", program]]) {
+const node = document.createElement(tag);
+node.textContent = content;
+document.body.append(node);
+}
+})().catch(() => document.body.prepend("This browser is too old for this page: it cannot unpack what is inside."));

@@ -9,7 +9,7 @@ function panels() {
   return { b: [["B", B(), "weight"]], both: [["A", A(), "weight"], ["B", B(), "weight"]], diff: [["B − A", null, "diff"]] }[state.compare];
 }
 
-const mapOf = (record) => (record ? matrix(record, current(), level()) : difference(A(), B(), current(), level()));
+const mapOf = (record) => (record ? drawn(record, current()) : drawnDifference(current()));
 
 // Labels of an axis; of a difference, both tokens where they differ.
 function labelsOf(record, side) {
@@ -19,6 +19,19 @@ function labelsOf(record, side) {
   const other = axis(B(), side, level());
   return own.labels.map((_, j) => (own.labels[j] === other.labels[j] ? text(own, j, A()) : `${text(own, j, A())} | ${text(other, j, B())}`));
 }
+
+// Which tokens label the rows: the one read, the one being written, or both.
+function rowSides() {
+  const usual = ROWS[state.kind];
+  if (state.kind === "enc" || level() === "word" || state.labels === "auto") return [usual];
+  return { in: ["tgt_in"], out: ["tgt_out"], both: ["tgt_in", "tgt_out"] }[state.labels];
+}
+function rowNames(record) {
+  const lists = rowSides().map((side) => labelsOf(record, side));
+  return lists[0].map((_, i) => lists.map((list) => list[i]));
+}
+const columnNames = (record) => labelsOf(record, COLUMNS[state.kind]);
+const joined = (names) => names.map((parts) => parts.join(" → "));
 
 function pitchOf(rows, columns, share) {
   const room = ($("view").clientWidth - 24) / share - 132;
@@ -37,12 +50,12 @@ function renderMap() {
       figure.append(el("p", { textContent: `This record has no head ${current()}.` }));
       return figure;
     }
-    const [rows, columns] = axes(record ?? A(), state.kind, level());
+    const columns = axes(record ?? A(), state.kind, level())[1];
+    const rows = axis(record ?? A(), rowSides()[0], level());
     const keys = kept(columns);
     const pitch = pitchOf(map.n, keys.length, beside);
-    const [rowNames, columnNames] = [ROWS, COLUMNS].map((sides) => labelsOf(record, sides[state.kind]));
     const names = (list, special, picked) => picked.map((i) => {
-      const span = el("span", { className: special[i] ? "special" : "", title: list[i] }, token(list[i]));
+      const span = el("span", { className: special[i] ? "special" : "", title: list[i].join(" → ") }, ...list[i].flatMap((text, n) => (n ? [" → ", token(text)] : [token(text)])));
       span.dataset.i = i;
       return span;
     });
@@ -50,8 +63,8 @@ function renderMap() {
     const ring = el("div", { className: "ring" });
     const box = el("div", { className: "cells" }, canvas, ring);
     const plot = el("div", { className: "plot" }, el("div", { className: "corner", textContent: "query ↓  key →" }),
-      el("div", { className: "keys" }, ...names(columnNames, columns.special, keys)),
-      el("div", { className: "queries" }, ...names(rowNames, rows.special, [...rowNames.keys()])), box);
+      el("div", { className: "keys" }, ...names(columnNames(record).map((text) => [text]), columns.special, keys)),
+      el("div", { className: "queries" }, ...names(rowNames(record), rows.special, [...rows.labels.keys()])), box);
     plot.style.setProperty("--pitch", `${pitch}px`);
     plot.style.setProperty("--font", `${Math.max(9.5, Math.min(15, pitch * 0.82))}px`);
     figure.append(plot);
@@ -116,6 +129,7 @@ function point(at) {
     for (const [axis, i] of [["queries", q], ["keys", k]]) plot.querySelector(`.${axis} [data-i="${i}"]`)?.classList.add("on");
   }
   say();
+  renderCell();
 }
 
 const quote = (record, token) => `“${show(record, token)}”`;
@@ -136,13 +150,17 @@ function say() {
       const [a, b] = [A(), B()].map((one) => number(matrix(one, current(), level()).a[at.q * map.m + at.k]));
       return ["B − A", text, value, `A ${a}, B ${b}`];
     }
-    const row = map.a.subarray(at.q * map.m, (at.q + 1) * map.m);
-    const rank = row.filter((x) => x > row[at.k]).length + 1;
-    return [comparing() ? (record === A() ? "A" : "B") : "", text, value, `rank ${rank} of ${map.m} · row entropy ${entropy(row).toFixed(2)} nats`];
+    const found = cellOf(record, at);
+    const more = [`rank ${found.rank} of ${found.seen}`, `row entropy ${found.entropy.toFixed(2)} nats`];
+    if (state.weight === "norm") more.unshift(`weight ${number(found.alpha)}`);
+    const seen = more.join(" · ");
+    if (state.weight !== "norm" && found.norm !== undefined) more.push(`norm ${number(found.norm)}`);
+    if (found.score !== undefined) more.push(`score ${signed(found.score)}`);
+    return [comparing() ? (record === A() ? "A" : "B") : "", text, value, seen, more.join(" · ")];
   });
-  const head = `${state.kind === "cross" ? "cross" : NAMES[state.kind]}, ${place(current())}: `;
-  announce(lines.length ? head + lines.map(([name, text, value, more]) => `${name && `${name}, `}${text} = ${value}; ${more}`).join(". ") : "",
-    lines.map(([name, text, value, more]) => el("div", {}, name ? `${name} ` : "", el("b", { textContent: value }), `${text} `, el("small", { textContent: more }))));
+  const head = `${state.kind === "cross" ? "cross" : NAMES[state.kind]}, ${place(current())}${state.weight === "norm" ? ", ‖α f(x)‖" : ""}: `;
+  announce(lines.length ? head + lines.map(([name, text, value, seen, more = seen]) => `${name && `${name}, `}${text} = ${value}; ${more}`).join(". ") : "",
+    lines.map(([name, text, value, seen]) => el("div", {}, name ? `${name} ` : "", el("b", { textContent: value }), `${text} `, el("small", { textContent: seen }))));
 }
 
 let [timer, said] = [0, ""];
@@ -187,7 +205,7 @@ function mapScene() {
   let left = 0;
   for (const { record, map, which, keys, columns } of plots) {
     const p = Math.max(13, Math.min(34, Math.floor(620 / Math.max(map.n, keys.length))));
-    const [rows, tops] = [ROWS, COLUMNS].map((sides) => labelsOf(record, sides[state.kind]).map((text) => clip(text, size, 120)));
+    const [rows, tops] = [joined(rowNames(record)), columnNames(record)].map((list) => list.map((text) => clip(text, size, 150)));
     const x0 = left + Math.max(...rows.map((text) => extent(text, size))) + 8;
     const y0 = 20 + Math.max(...tops.map((text) => extent(text, size)));
     if (plots.length > 1) scene.text(x0, 6, record === A() ? "A" : "B", { bold: true });

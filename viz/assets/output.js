@@ -42,14 +42,16 @@ async function savePng() {
 
 // What the view shows, one weight a line; in steps, the row of the step for all heads of both layers.
 function csv() {
+  const plain = (x) => (x === undefined ? "" : x.toFixed(5));
   const quoted = (x) => `"${String(x).replaceAll('"', '""')}"`;
-  const lines = [`# ${A().provenance}`, "record,kind,layer,head,query,key,query_token,key_token,weight"];
+  const lines = [`# ${A().provenance}`, `record,kind,layer,head,query,key,query_token,key_token,weight${A().norms ? ",norm" : ""}`];
   const add = (name, record, id, map, some) => {
     const [kind, layer, head] = id.split(".");
     const [rows, columns] = axes(record, kind, level());
+    const values = ["alpha", ...(A().norms ? ["norm"] : [])].map((what) => (name === "B-A" ? difference(A(), B(), id, level(), what)?.a : matrix(record, id, level(), what).a) ?? []);
     for (let i = 0; i < map.n; i++)
       for (let j = 0; j < map.m && (some === undefined || i === some); j++)
-        lines.push([name, kind, layer, head, i, j, quoted(rows.labels[i]), quoted(columns.labels[j]), number(map.a[i * map.m + j]).replace("−", "-")].join(","));
+        lines.push([name, kind, layer, head, i, j, quoted(rows.labels[i]), quoted(columns.labels[j]), ...values.map((list) => plain(list[i * map.m + j]))].join(","));
   };
   if (state.view === "map") for (const { record, map } of plots) add(record ? (record === A() ? "A" : "B") : "B-A", record ?? A(), current(), map);
   const heads = state.view === "lines" ? overlaid() : ["cross", "dec"].flatMap((kind) => A().list[kind].filter((one) => one.layer === Number(state.heads[kind].split(".")[1])).map((one) => one.id));
@@ -58,15 +60,15 @@ function csv() {
 }
 const saveCsv = () => save(new Blob([csv()], { type: "text/csv;charset=utf-8" }), `${slug()}.csv`);
 
-let tabled = false;
 function renderTable() {
   const box = $("table");
+  const tabled = state.table === "yes";
   box.hidden = !tabled;
   const diff = comparing() && state.compare === "diff";
   const record = diff ? null : shown();
   const map = tabled && mapOf(record);
   if (!map) return box.replaceChildren();
-  const [rows, tops] = [ROWS, COLUMNS].map((sides) => labelsOf(record, sides[state.kind]));
+  const [rows, tops] = [joined(rowNames(record)), columnNames(record)];
   const head = (text, scope) => el("th", { scope }, label(text));
   return box.replaceChildren(el("table", {},
     el("caption", { textContent: `${diff ? "B − A, " : ""}${titleOf(current())}: rows are queries, columns are keys` }),

@@ -18,11 +18,11 @@ const isSqrt = () => {
   return Math.max(rows.labels.length, columns.labels.length) > LINEAR_UP_TO;
 };
 
-// One scale for all heads that are compared with each other: weight → [r, g, b].
-function scale(which) {
+// One scale for all heads of a kind: weight → [r, g, b].
+function scale(which, kind) {
   if (which !== "diff") {
-    const root = isSqrt();
-    return (weight) => rgb(TABLES.cividis, root ? Math.sqrt(weight) : weight);
+    const [root, most] = [isSqrt(), highest(kind)];
+    return (weight) => rgb(TABLES.cividis, root ? Math.sqrt(weight / most) : weight / most);
   }
   const limit = differenceLimit();
   return (weight) => rgb(TABLES.difference, 0.5 + (0.5 * weight) / limit);
@@ -33,12 +33,21 @@ function rgb(table, share) {
   return table.subarray(at, at + 3);
 }
 
+// The highest value of the scale: 1 for weights; of norms the largest of any head on display.
+function highest(kind = state.kind) {
+  if (state.weight === "alpha") return 1;
+  const most = Math.max(...[A(), B()].filter(Boolean).map((record) => cached(record, `highest ${kind} ${level()}`, () =>
+    record.list[kind].reduce((most, { id }) => drawn(record, id).a.reduce((x, y) => Math.max(x, y), most), 0))));
+  const step = 10 ** (Math.floor(Math.log10(most || 1)) - 1); // two digits, rounded up
+  return Math.ceil(most / step) * step || 1;
+}
+
 function differenceLimit() {
-  const key = `limit ${state.other} ${state.kind} ${level()}`;
+  const key = `limit ${state.other} ${state.kind} ${level()} ${state.weight}`;
   return cached(A(), key, () => {
     let limit = 0.01;
     for (const { id } of A().list[state.kind]) {
-      const delta = difference(A(), B(), id, level());
+      const delta = drawnDifference(id);
       if (delta) for (const x of delta.a) limit = Math.max(limit, Math.abs(x));
     }
     return Math.ceil(limit * 100) / 100;
@@ -51,7 +60,7 @@ const isLight = (colour) => {
   const [r, g, b] = [...colour].map((c) => (c > 10 ? ((c / 255 + 0.055) / 1.055) ** 2.4 : c / 3294.6));
   return 0.2126 * r + 0.7152 * g + 0.0722 * b > 0.18;
 };
-const digits = (x) => (Math.abs(x) < 0.005 ? "" : Math.abs(x) >= 0.995 ? x.toFixed(0) : x.toFixed(2).replace("0.", ".")).replace("-", "−");
+const digits = (x) => (Math.abs(x) < 0.005 ? "" : state.weight === "alpha" && Math.abs(x) >= 0.995 ? x.toFixed(0) : x.toFixed(2).replace(/^(-?)0\./, "$1.")).replace("-", "−");
 const number = (x) => x.toFixed(4).replace("-", "−");
 
 // Which key columns are drawn, and which of them in grey.
@@ -70,7 +79,7 @@ function hidden({ n, m, a }, columns) {
 function hiddenNote(map) {
   if (state.special === "show" || !map) return "";
   const [average, most] = hidden(map, pair()[1]);
-  return `hidden mass: mean ${average.toFixed(2)}, max ${most.toFixed(2)}`;
+  return `hidden ${state.weight === "norm" ? "norm" : "mass"}: mean ${average.toFixed(2)}, max ${most.toFixed(2)}`;
 }
 
 function el(tag, props = {}, ...children) {

@@ -2,10 +2,13 @@
 const CHOICES = {
   view: ["map", "lines", "steps"],
   level: ["piece", "word"],
+  labels: ["auto", "in", "out", "both"],
+  weight: ["alpha", "norm"],
   special: ["show", "mute", "drop"],
   scale: ["auto", "linear", "sqrt"],
   compare: ["a", "b", "both", "diff"],
   theme: ["auto", "light", "dark"],
+  table: ["no", "yes"],
 };
 const NUMBERS = ["record", "other", "q", "k", "step", "least"];
 const BUILT_IN = {
@@ -14,6 +17,7 @@ const BUILT_IN = {
   share: "share at main offset",
   special: "mass on special tokens",
   distance: "mean distance",
+  ...(records.some((record) => record.norms) && { added: "norm: mean Σ ‖α f(x)‖", addedSpecial: "share of the norm from special tokens" }),
 };
 const MOST = 8; // heads laid over each other
 
@@ -21,7 +25,7 @@ const firstKind = ["cross", "enc", "dec"].find((kind) => records[0].list[kind].l
 const state = {
   record: 0, other: data.paired ? 1 : -1, compare: data.paired ? "both" : "a",
   kind: firstKind, heads: {}, overlay: [], view: "map", level: records[0].level, special: "show",
-  scale: "auto", theme: "auto", sort: "", least: 0, q: 0, k: 0, step: 0,
+  labels: "auto", weight: "alpha", scale: "auto", theme: "auto", table: "no", sort: "", least: 0, find: "", q: 0, k: 0, step: 0,
 };
 let usual = {}; // what the page opens on without a link
 const A = () => records[state.record];
@@ -32,6 +36,9 @@ const shown = () => (state.compare === "b" && state.other >= 0 ? B() : A());
 const current = () => state.heads[state.kind];
 const level = () => (state.view === "steps" || A().level === "word" ? A().level : state.level);
 const pair = () => axes(shown(), state.kind, level());
+// What is drawn of a head: its weights, or the norms of what they add.
+const drawn = (record, id) => matrix(record, id, level(), state.weight);
+const drawnDifference = (id) => difference(A(), B(), id, level(), state.weight);
 // The heads laid over each other: those that were pinned, and the current one.
 const overlaid = () => {
   const pinned = state.overlay.filter((id) => id.startsWith(`${state.kind}.`) && shown().byId.has(id));
@@ -50,6 +57,7 @@ function settle() {
     }
   }
   if ((state.other === state.record && !BY_UPDATE) || !records[state.other]) state.other = -1;
+  if ([A(), B()].some((record) => record && !record.norms)) state.weight = "alpha";
   if (state.other < 0) state.compare = "a";
   else if (state.compare === "diff" && clash()) state.compare = "both";
   if (state.view === "steps") {
@@ -76,7 +84,7 @@ function link() {
   const differs = (name) => String(state[name]) !== String(usual[name]);
   for (const name of ["record", "other"]) if (differs(name)) parts.set(name, state[name]);
   parts.set("head", current());
-  const rest = [...Object.keys(CHOICES), "overlay", "sort", "least", "q", "k", "step"];
+  const rest = [...Object.keys(CHOICES), "overlay", "sort", "least", "find", "q", "k", "step"];
   for (const name of rest) if (differs(name)) parts.set(name, state[name]);
   return `#${parts}`;
 }
@@ -85,7 +93,7 @@ function read(parts) {
   for (const name of NUMBERS) if (/^-?\d+$/.test(parts.get(name) ?? "")) state[name] = Number(parts.get(name));
   if (!records[state.record]) state.record = 0;
   for (const [name, choices] of Object.entries(CHOICES)) if (choices.includes(parts.get(name))) state[name] = parts.get(name);
-  if (parts.has("sort")) state.sort = parts.get("sort");
+  for (const name of ["sort", "find"]) if (parts.has(name)) state[name] = parts.get(name);
   const known = (id) => A().byId.has(id);
   if (parts.has("overlay")) state.overlay = parts.get("overlay").split(",").filter(known).slice(0, MOST);
   const kind = parts.get("kind");

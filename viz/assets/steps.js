@@ -50,13 +50,13 @@ function strip(scene, record, kind, t, top, room) {
   const p = Math.max(12, Math.min(44, (room - left - (beside ? LIST : 0)) / keys.length));
   const what = kind === "cross" ? "the source" : t ? `the ${t + 1} tokens read so far` : "the one token read so far";
   scene.text(0, top, `${NAMES[kind][0].toUpperCase()}${NAMES[kind].slice(1)}, layer ${layer}`, { size: 13, bold: true });
-  scene.text(0, top + 18, `weights on ${what}`, { size: 11, fill: ink.soft });
+  scene.text(0, top + 18, `${state.weight === "norm" ? "‖α f(x)‖" : "weights"} on ${what}`, { size: 11, fill: ink.soft });
   const y0 = top + 38 + Math.max(...names.map((text) => extent(text, 11)));
-  const colour = scale("weight");
+  const colour = scale("weight", kind);
   const past = (j) => kind === "cross" || j <= t;
   keys.forEach((j, x) => scene.text(left + (x + 0.5) * p, y0 - 6, names[x], { size: 11, up: true, italic: columns.special[j], fill: past(j) ? ink.ink : ink.soft }));
   heads.forEach(({ id, head }, row) => {
-    const { m, a } = matrix(record, id, record.level);
+    const { m, a } = drawn(record, id);
     const mine = id === state.heads[kind];
     const y = y0 + row * high;
     scene.text(0, y + high / 2, `head ${head}`, { size: 12, bold: mine });
@@ -68,22 +68,23 @@ function strip(scene, record, kind, t, top, room) {
     });
     if (mine) scene.path(`M${left - 5} ${y}v${high - 1}`, ink.accent, 3);
   });
-  const { m, a } = matrix(record, state.heads[kind], record.level);
+  const { m, a } = drawn(record, state.heads[kind]);
   const top5 = keys.filter(past).sort((x, y) => a[t * m + y] - a[t * m + x]).slice(0, TOP);
   const low = y0 + heads.length * high;
   const [x1, y1] = beside ? [left + keys.length * p + 36, y0 - 24] : [0, low + 18];
   scene.text(x1, y1, `head ${state.heads[kind].split(".")[2]} reads most from`, { size: 11, fill: ink.soft });
-  return Math.max(low, bars(scene, y1 + 18, top5.map((j) => [show(record, columns.labels[j]), a[t * m + j], false]), x1));
+  return Math.max(low, bars(scene, y1 + 18, top5.map((j) => [show(record, columns.labels[j]), a[t * m + j], false]), x1, highest(kind)));
 }
 
-function bars(scene, top, list, x = 0) {
+function bars(scene, top, list, x, most = 1) {
   const names = list.map(([text]) => clip(text, 12, 130));
   const left = x + Math.max(...names.map((text) => extent(text, 12)), 40) + 8;
-  list.forEach(([, share, chosen], i) => {
+  list.forEach(([, value, chosen], i) => {
     const y = top + i * 18;
+    const share = value / most;
     scene.text(left - 6, y, names[i], { anchor: "end", bold: chosen });
     scene.rect(left, y - 5, Math.max(1, BAR * share), 10, chosen ? ink.accent : ink.soft);
-    scene.text(left + 6 + BAR * share, y, number(share), { size: 11, fill: ink.soft });
+    scene.text(left + 6 + BAR * share, y, number(value), { size: 11, fill: ink.soft });
   });
   return top + list.length * 18;
 }
@@ -91,6 +92,7 @@ function bars(scene, top, list, x = 0) {
 function renderSteps() {
   hover = null;
   plots = [];
+  renderCell();
   const record = A();
   const svg = toSvg(stepsScene());
   svg.setAttribute("role", "img");
