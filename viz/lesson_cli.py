@@ -221,7 +221,7 @@ def _positive(text: str) -> int:
 
 
 def _numbers(text: str) -> tuple[int, ...]:
-    return tuple(sorted({_positive(word) for word in text.replace(",", " ").split()} or {0}))
+    return tuple(sorted({_positive(word) for word in text.replace(",", " ").split() or [text]}))
 
 
 def _formats(text: str) -> tuple[str, ...]:

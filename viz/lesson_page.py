@@ -136,7 +136,7 @@ def _table(table: Table) -> str:
     rows = "".join(_row(listing.columns, row, numeric) for row in listing.rows)
     title = escape(table.title)
     body = (
-        f'<div class="scroll" tabindex="0" role="region" aria-label="{title}">'
+        f'<div class="scroll" tabindex="0" role="region" aria-label="Table: {title}">'
         f"<table><thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table></div>"
     )
     if len(listing.rows) > OPEN_ROWS:

@@ -76,9 +76,7 @@ def measure(
     Raises:
         UserError: a number of heads does not divide the width.
     """
-    for h in heads:
-        if d_model % h:
-            raise UserError(f"--heads {h} does not divide --d-model {d_model}: choose divisors.")
+    check_heads(d_model, heads)
     some = min(heads, key=lambda h: abs(h - 8))
     lengths = sorted({length, 2 * length, 4 * length, d_model, 2 * d_model, 4 * d_model})
     return Cost(
@@ -91,6 +89,17 @@ def measure(
         crossing=crossing(d_model, some),
         milliseconds=milliseconds(d_model, length, heads) if timed else {},
     )
+
+
+def check_heads(d_model: int, heads: Sequence[int]) -> None:
+    """Refuse numbers of heads that do not divide the width.
+
+    Raises:
+        UserError: names the first of them.
+    """
+    for h in heads:
+        if d_model % h:
+            raise UserError(f"--heads {h} does not divide --d-model {d_model}: choose divisors.")
 
 
 def flops(d_model: int, heads: int, length: int) -> Flops:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import torch
 
 from seq2seq.analysis.tables import Column
-from seq2seq.lesson.cost import D_MODEL, HEADS
+from seq2seq.lesson.cost import D_MODEL, HEADS, check_heads
 from seq2seq.lesson.part import Claim, Part, Verdict, check, table
 from seq2seq.model.attention import MultiHeadAttention
 
@@ -28,7 +28,12 @@ class Counts:
 
 
 def count(d_model: int = D_MODEL, heads: Sequence[int] = HEADS) -> dict[int, Counts]:
-    """Number of heads → counts."""
+    """Number of heads → counts.
+
+    Raises:
+        UserError: a number of heads that does not divide the width.
+    """
+    check_heads(d_model, heads)
     found = {}
     for h in heads:
         with torch.device("meta"):
