@@ -83,7 +83,7 @@ def files(
     Raises:
         UserError: a column, layer or head that is not there, or a page that would be too large.
     """
-    names = wish.statistics or [name for name in STATISTICS if history.values(name)]
+    names = wish.statistics or [name for name in STATISTICS if history.tables[-1].has(name)]
     for name in names:
         history.column(name)  # raises now rather than after a minute of drawing
     content: dict[str, bytes] = {}

@@ -102,6 +102,8 @@ def emergence(history: History, limits: Thresholds | None = None) -> HeadTable:
         history: with the columns of `seq2seq.analysis.statistics`.
         limits: thresholds other than the usual ones.
     """
+    limits = limits or Thresholds()
+    least = " · ".join(f"{name} {value:g}" for name, value in vars(limits).items())
     found = [detect(table, limits) for table in history.tables]
     rows: dict[HeadId, dict[str, Value]] = {}
     for head in history.heads:
@@ -114,4 +116,4 @@ def emergence(history: History, limits: Thresholds | None = None) -> HeadTable:
         rows[head] = {"role": name, "evidence": evidence, "since": history.updates[first]}
         if first:
             rows[head]["not_at"] = history.updates[first - 1]
-    return HeadTable(ROLES, rows, history.facts)
+    return HeadTable(ROLES, rows, [*history.facts, f"least evidence of a role: {least}"])

@@ -7,6 +7,7 @@ that is tracked equal those of one that is not, bit for bit.
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from itertools import islice
@@ -172,7 +173,7 @@ def tracker(
     some = list(islice(dev, max(POOL, config.snapshot_pairs)))
     pairs = usable(tokenizer, some, most)[0]
     shown: list[Pair] = []
-    if config.snapshots:
+    with contextlib.suppress(UserError):  # none is short enough: said below
         shown = usable(tokenizer, some, min(LEGIBLE, most))[0][: config.snapshots]
     notes = []
     if len(shown) < config.snapshots:

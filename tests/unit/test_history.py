@@ -81,6 +81,11 @@ def test_a_role_begins_where_it_is_kept_from(planted):
         "not_at": 0,
     }
     assert rows[HeadId("enc", 0, 0)] == {"role": "none"}
+    facts = [
+        "planted",
+        "least evidence of a role: positional 0.9 · rare 0.5 · separator 0.6 · broad 0.9",
+    ]
+    assert emergence(planted).facts == facts
 
 
 @pytest.mark.parametrize(

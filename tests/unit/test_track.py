@@ -271,7 +271,15 @@ class TestSentences:
         assert found.sentences == [Sentence("1 2", None), *(Sentence(*p) for p in PAIRS[:3])]
         assert found.pairs == dev[:2]  # 121 tokens are legible to statistics
         assert "only 3 dev pairs" in found.notes[0]
-        assert "1 of the 1 sentences" in found.notes[1]
+        assert "1 of 1 sentences without a translation" in found.notes[1]
+
+    def test_dev_text_of_long_lines_only_is_measured_but_not_shown(self, tmp_path):
+        dev = [("1 " * 60, "1")]
+        found = tracker(TrainConfig(snapshots=2), tmp_path, tokenizer(), dev)
+        assert (found.sentences, found.pairs) == ([], dev)
+        assert "only 0 dev pairs" in found.notes[0]
+        assert "MB each time" in found(model(), 0)
+        assert found.snapshots.records(0) == []
 
     def test_the_models_own_limit_counts(self, tmp_path):
         found = tracker(TrainConfig(snapshots=9), tmp_path, tokenizer(), PAIRS, limit=8)
