@@ -53,6 +53,8 @@ class BatchLoader:
         return [batch.pin() for batch in mine] if self.is_ahead else mine
 
     def _read_ahead(self, updates: list[list[NDArray[np.int64]]]) -> Iterator[list[Batch]]:
+        if not updates:
+            return
         with ThreadPoolExecutor(1, "batches") as reader:
             coming = [reader.submit(self._read, chosen) for chosen in updates[:1]]
             for following in [*updates[1:], None]:
