@@ -20,6 +20,18 @@ from seq2seq.decoding.translator import Translator
 from seq2seq.device import share_freed_memory
 
 
+def sentences_per_second(
+    translator: Translator, lines: list[str], options: dict[str, Any], rounds: int
+) -> list[float]:
+    """Speed in each round of translating all lines."""
+    speeds = []
+    for _ in range(rounds):
+        begin = time.perf_counter()
+        translator.translate(lines, **options)
+        speeds.append(len(lines) / (time.perf_counter() - begin))
+    return speeds
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--run", required=True)
@@ -42,11 +54,7 @@ def main() -> None:
         "precision": args.precision,
     }
     for beam in args.beams:
-        speeds = []
-        for _ in range(args.rounds):
-            begin = time.perf_counter()
-            translator.translate(lines, beam=beam, **forced)
-            speeds.append(len(lines) / (time.perf_counter() - begin))
+        speeds = sentences_per_second(translator, lines, {"beam": beam} | forced, args.rounds)
         print(f"beam {beam}: {median(speeds):,.1f} sentences/s")
         figures[f"beam_{beam}"] = speeds
     figures["peak_mb"] = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024

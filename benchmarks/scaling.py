@@ -2,17 +2,17 @@
 
     .venv/bin/python benchmarks/scaling.py attention     # n and h at fixed width
     .venv/bin/python benchmarks/scaling.py decoding      # seconds a step against output length
-    .venv/bin/python benchmarks/scaling.py corpus        # tokens/s and memory, 10 k against 1 M pairs
+    .venv/bin/python benchmarks/scaling.py corpus        # tokens/s, memory: 10 k, 1 M pairs
 
-Each figure is the median of interleaved runs. `corpus` prepares a million pairs (some minutes, once;
-kept under --cache) and trains for some seconds on each size, every size in a process of its own.
+Each figure is a median. `corpus` first prepares a million pairs (some minutes; kept under --cache).
 """
 
 from __future__ import annotations
 
 import argparse
 import json
-import resource
+import os
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -21,19 +21,9 @@ from typing import Any
 
 import torch
 from common import conditions, interleaved, median, save
-from training import measure, trainer_for
 
-from seq2seq.choices import DataKind, Precision, Schedule, SubwordKind
-from seq2seq.config import (
-    DataConfig,
-    ModelConfig,
-    OptimConfig,
-    RunConfig,
-    TokenizerConfig,
-    TrainConfig,
-)
-from seq2seq.device import keep_freed_memory
-from seq2seq.model.attention import MultiHeadAttention
+from seq2seq.config import ModelConfig
+from seq2seq.model.attention import MultiHeadAttention, scaled_dot_product_attention
 from seq2seq.model.transformer import Transformer
 
 
@@ -47,7 +37,7 @@ def attention(repeats: int) -> dict[str, Any]:
             module = MultiHeadAttention(width, head_count).eval()
             x = torch.randn(1, length, width)
             kv, query = module.project_kv(x), module.project_q(x)
-            return lambda: torch.nn.functional.scaled_dot_product_attention(query, *kv)
+            return lambda: scaled_dot_product_attention(query, *kv)
 
         by_length = interleaved({str(n): candidate(n, 8) for n in lengths}, repeats)
         by_heads = interleaved({str(h): candidate(1024, h) for h in heads}, repeats)
@@ -88,58 +78,68 @@ def decoding(repeats: int) -> dict[str, Any]:
     return {"seconds": times}
 
 
-def corpus(pairs: tuple[int, ...], cache: str, updates: int) -> dict[str, Any]:
-    """Training speed and peak memory by corpus size, each in a process of its own."""
+def corpus(sizes: list[int], cache: Path, updates: int) -> dict[str, Any]:
+    """Speed and peak memory of `seq2seq train` on generated corpora of several sizes.
+
+    The first run of each size prepares the text, the second is measured.
+    """
     found = {}
-    print("\ntraining on generated pairs, 1,024-token batches")
-    for count in pairs:
-        command = [sys.executable, __file__, "corpus-worker", "--pairs", str(count)]
-        command += ["--cache", cache, "--updates", str(updates)]
-        result = subprocess.run(command, capture_output=True, text=True, check=True)
-        found[str(count)] = one = json.loads(result.stdout.splitlines()[-1])
-        speed, memory = median(one["tokens_per_second"]), one["peak_mb"]
-        print(f"  {count:9,} pairs  {speed:7,.0f} target tokens/s  peak {memory:,.0f} MB")
+    print("\ntraining on generated pairs, model=tiny, 1,024-token batches")
+    for size in sizes:
+        for name, count in (("prepare", 1), ("measure", updates)):
+            run = cache / f"{name}-{size}"
+            shutil.rmtree(run, ignore_errors=True)
+            peak = train(run, size, count)
+        lines = (cache / f"measure-{size}" / "metrics.jsonl").read_text().splitlines()
+        records = [json.loads(line) for line in lines]
+        speeds = [r["tokens_per_second"] for r in records if "tokens_per_second" in r]
+        found[str(size)] = {"tokens_per_second": speeds[2:], "peak_mb": peak}
+        print(f"  {size:9,} pairs  {median(speeds[2:]):7,.0f} target tokens/s  peak {peak:,.0f} MB")
     return found
 
 
-def corpus_worker(pairs: int, cache: str, updates: int) -> None:
-    keep_freed_memory()
-    config = RunConfig(
-        precision=Precision.fp32,
-        data=DataConfig(kind=DataKind.grammar, grammar_pairs=pairs, cache=cache),
-        tokenizer=TokenizerConfig(kind=SubwordKind.bpe, vocab_size=3000, sample=100_000),
-        model=ModelConfig(d_model=128, d_ff=512, encoder_layers=2, decoder_layers=2),
-        optim=OptimConfig(schedule=Schedule.constant, lr=1e-3, warmup=100),
-        train=TrainConfig(max_tokens=1024, max_updates=1_000_000, log_every=1_000_000),
-    )
-    with tempfile.TemporaryDirectory() as folder:
-        before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-        trainer = trainer_for(config, Path(folder))
-        prepared = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-        speeds = measure(trainer, updates, 5)
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    figures = {"start_mb": before, "prepared_mb": prepared, "peak_mb": peak}
-    figures = {name: value / 1024 for name, value in figures.items()}
-    print(json.dumps({"tokens_per_second": speeds} | figures))
+def train(run: Path, pairs: int, updates: int) -> float:
+    """Run the command; returns its peak memory in MB."""
+    options = {
+        "runs": run.parent,
+        "data.grammar_pairs": pairs,
+        "data.cache": run.parent / "cache",
+        "tokenizer.vocab_size": 3000,
+        "tokenizer.sample": 10_000,
+        "model": "tiny",
+        "precision": "fp32",
+        "optim.lr": 1e-3,
+        "train.max_tokens": 1024,
+        "train.max_updates": updates,
+        "train.log_every": 20,
+        "train.validate_every": updates,
+        "train.dev_limit": 1,
+    }
+    command = [sys.executable, "-m", "seq2seq", "train", "--name", run.name]
+    command += [f"{name}={value}" for name, value in options.items()]
+    process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    _, status, usage = os.wait4(process.pid, 0)
+    if status:
+        raise SystemExit(f"{' '.join(command)} failed")
+    return usage.ru_maxrss / 1024
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("what", choices=["attention", "decoding", "corpus", "corpus-worker"])
+    parser.add_argument("what", choices=["attention", "decoding", "corpus"])
     parser.add_argument("--repeats", type=int, default=7)
     parser.add_argument("--pairs", type=int, nargs="+", default=[10_000, 1_000_000])
-    parser.add_argument("--updates", type=int, default=40, help="in each of five rounds")
-    parser.add_argument("--cache", default=str(Path(tempfile.gettempdir()) / "seq2seq-scaling"))
+    parser.add_argument("--updates", type=int, default=300)
+    parser.add_argument(
+        "--cache", type=Path, default=Path(tempfile.gettempdir()) / "seq2seq-scaling"
+    )
     args = parser.parse_args()
-    if args.what == "corpus-worker":
-        return corpus_worker(args.pairs[0], args.cache, args.updates)
     print(conditions())
     if args.what == "corpus":
-        figures = corpus(tuple(args.pairs), args.cache, args.updates)
+        figures = corpus(args.pairs, args.cache, args.updates)
     else:
         figures = {"attention": attention, "decoding": decoding}[args.what](args.repeats)
     print(save(f"scaling-{args.what}", figures))
-    return None
 
 
 if __name__ == "__main__":
