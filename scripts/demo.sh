@@ -40,7 +40,7 @@ TEXT
 seq2seq translate --run "$run" --input "$run/lesson.txt" --output "$run/lesson.translated.txt"
 paste -d '\n' "$run/lesson.txt" <(sed 's/^/  → /' "$run/lesson.translated.txt")
 
-title 'Which heads resolve "it"? (causal effect, on the synthetic corpus)'
+title 'Which heads resolve "it", and other links? (causal effect, on the synthetic corpus)'
 if [ ! -f "$run/trace/answer.txt" ]; then
   rm -rf "$run/trace"
   seq2seq trace --run "$run" --probe --out "$run/trace" >"$run/trace.part"
@@ -68,7 +68,7 @@ echo "$(find "$pictures" -name '*.png' | wc -l) pictures in $pictures, and the p
 title "Where everything is"
 echo "model and logs   $run"
 echo "quality          $(grep -m1 BLEU "$report") (synthetic corpus)"
-echo "which heads      $run/heads/heads.html, $run/trace/trace.md and route.png"
+echo "which heads      $run/heads/heads.html, $run/trace/trace.md and route_it.png"
 echo "page             $pictures/attn.html (open it in a browser)"
 echo "pictures         $pictures"
 echo "Translate:       .venv/bin/seq2seq translate --run $run < your.txt"

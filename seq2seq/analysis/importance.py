@@ -18,6 +18,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from seq2seq.analysis.contrast import padded
+from seq2seq.analysis.interchange import Interchange
 from seq2seq.analysis.intervene import (
     HeadFunction,
     HeadId,
@@ -37,6 +39,7 @@ from seq2seq.model.transformer import Transformer
 
 CHUNK = 512  # pairs that are sorted by length together
 BATCH_TOKENS = 2048  # positions of a side in one backward pass
+ANSWERS = 64  # contrasts in one backward pass
 
 COLUMNS = (
     Column("importance", "nats/token", "mean |∂ loss / ∂ gate| (Michel et al. 2019)", 4),
@@ -50,17 +53,46 @@ def gate_gradients(model: Transformer, batch: Batch) -> dict[Place, Tensor]:
     L is the mean negative log-likelihood of the sentence's target tokens, end of sentence included.
     The model, its gradients and the random state stay as they were.
     """
-    first = next(model.parameters())
-    gates = {
-        place: first.new_ones(len(batch.source), attention.n_heads, 1, 1).requires_grad_()
-        for place, attention in attentions(model).items()
-    }
+    gates = _gates(model, len(batch.source))
     functions = {place: _times(gate) for place, gate in gates.items()}
     with undisturbed(model), torch.enable_grad(), on_heads(model, functions):
         # Sentences do not see each other, so that one backward pass gives each its own gradient.
         loss = sentence_losses(model, batch).sum()
         gradients = torch.autograd.grad(loss, list(gates.values()), materialize_grads=True)
     return {place: g.flatten(1) for place, g in zip(gates, gradients, strict=True)}
+
+
+def answer_gradients(runs: Interchange) -> dict[HeadId, Tensor]:
+    """|∂Δ/∂ξ| of every head for every contrast [N], Δ the log-odds of the answer in run A, in nats.
+
+    How steeply the very answer that is traced hangs on each head's size: a slope at the model as it
+    is, which need not agree with what swapping the head does.
+    """
+    model = runs.model
+    first = next(model.parameters())
+    parts: dict[Place, list[Tensor]] = {place: [] for place in attentions(model)}
+    for start in range(0, len(runs.contrasts), ANSWERS):
+        chunk = runs.contrasts[start : start + ANSWERS]
+        source = padded([c.source for c in chunk], max(len(c.source) for c in chunk), first.device)
+        length = max(len(c.target_in) for c in chunk)
+        target_in = padded([c.target_in for c in chunk], length, first.device)
+        rows = torch.arange(len(chunk), device=first.device)
+        last, a, b = torch.tensor(
+            [[len(c.target_in) - 1, c.token, c.other_token] for c in chunk], device=first.device
+        ).T
+        gates = _gates(model, len(chunk))
+        functions = {place: _times(gate) for place, gate in gates.items()}
+        with undisturbed(model), torch.enable_grad(), on_heads(model, functions):
+            logits = model(source, target_in)[rows, last]  # [N, V]
+            odds = (logits[rows, a] - logits[rows, b]).sum()
+            found = torch.autograd.grad(odds, list(gates.values()), materialize_grads=True)
+        for place, gradient in zip(gates, found, strict=True):
+            parts[place].append(gradient.flatten(1).abs().double().cpu())
+    return {
+        HeadId(kind, layer, head): torch.cat(parts[kind, layer])[:, index]
+        for (kind, layer), attention in attentions(model).items()
+        for index, head in enumerate(head_numbers(attention))
+    }
 
 
 def sentence_losses(model: Transformer, batch: Batch) -> Tensor:
@@ -130,6 +162,15 @@ def importance(
             share = mean / norm if norm else 0.0
             rows[HeadId(kind, layer, head)] = {"importance": mean, "importance_share": share}
     return HeadTable(COLUMNS, rows)
+
+
+def _gates(model: Transformer, count: int) -> dict[Place, Tensor]:
+    """A gate of 1 for every head and sentence: [count, H, 1, 1] for each attention."""
+    first = next(model.parameters())
+    return {
+        place: first.new_ones(count, attention.n_heads, 1, 1).requires_grad_()
+        for place, attention in attentions(model).items()
+    }
 
 
 def _times(gate: Tensor) -> HeadFunction:

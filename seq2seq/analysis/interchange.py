@@ -17,6 +17,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from seq2seq.analysis.contrast import Contrast, contrast, padded
 from seq2seq.analysis.head_id import HeadId, Place
 from seq2seq.analysis.intervene import (
     HeadFunction,
@@ -26,42 +27,14 @@ from seq2seq.analysis.intervene import (
     switched_off,
 )
 from seq2seq.analysis.observe import undisturbed
-from seq2seq.config import BOS, PAD
 from seq2seq.errors import UserError
 from seq2seq.model.cache import Memory
 from seq2seq.model.transformer import Transformer
 
+__all__ = ["Contrast", "Effect", "Interchange", "Outcome", "contrast", "padded"]
+
 BATCH = 128  # contrasts in one pass
 LEAST_GAP = 1e-3  # nats between the sentences; an effect is a share of it
-
-
-@dataclass(frozen=True)
-class Contrast:
-    """Two sources whose translations agree up to one token.
-
-    Attributes:
-        source: A as ids: pieces, EOS.
-        other: B likewise.
-        target_in: what the decoder reads: BOS and the pieces that both translations begin with.
-        token: the id that follows in A's translation.
-        other_token: the id that follows in B's.
-    """
-
-    source: list[int]
-    other: list[int]
-    target_in: list[int]
-    token: int
-    other_token: int
-
-    @property
-    def aligned(self) -> bool:
-        """Whether the sources have as many pieces, so that encoder outputs can change places."""
-        return len(self.source) == len(self.other)
-
-    @property
-    def turned(self) -> Contrast:
-        """B as A and A as B."""
-        return Contrast(self.other, self.source, self.target_in, self.other_token, self.token)
 
 
 @dataclass(frozen=True)
@@ -96,25 +69,6 @@ class Effect:
     def flip_share(self) -> float:
         """Flips among all contrasts."""
         return self.flips / self.count
-
-
-def contrast(
-    source: list[int], other: list[int], target: list[int], other_target: list[int]
-) -> Contrast:
-    """The contrast of two sentences with their translations, all as ids that end with EOS.
-
-    Raises:
-        UserError: the sources or the translations do not differ.
-    """
-    if source == other:
-        raise UserError("The two sentences are the same: give two that differ.")
-    for place, (a, b) in enumerate(zip(target, other_target, strict=False)):
-        if a != b:
-            return Contrast(source, other, [BOS, *target[:place]], a, b)
-    raise UserError(
-        "Both sentences have the same translation, so there is no answer to move: choose a word "
-        "that changes it, or give --target and --other-target."
-    )
 
 
 class Interchange:
@@ -172,8 +126,9 @@ class Interchange:
         Raises:
             UserError: the model lacks one of them.
         """
+        anew = any(head.kind == "enc" for head in heads)
         with switched_off(self.model, heads):
-            return _joined([batch.run(self.model, anew=True) for batch in self._batches])
+            return _joined([batch.run(self.model, anew=anew) for batch in self._batches])
 
     def effect(
         self, heads: Collection[HeadId], at: Sequence[Collection[int]] | None = None
@@ -183,15 +138,22 @@ class Interchange:
         Raises:
             UserError: as `swapped`, or the model answers both sentences alike.
         """
+        return self.judge(self.swapped(heads, at))
+
+    def judge(self, after: Outcome) -> Effect:
+        """How far run A has come towards B's answers with some heads swapped.
+
+        Raises:
+            UserError: the model answers both sentences alike.
+        """
         gap = float((self.before.delta - self.goal.delta).sum())
         if not gap > LEAST_GAP * len(self.contrasts):
             raise UserError(
                 "The model does not tell the two sentences apart where their translations differ, "
                 "so no head can be said to: choose others, or train further."
             )
-        after = self.swapped(heads, at).delta
-        moved = float((self.before.delta - after).sum())
-        flips = int(((self.before.delta > 0) & (after < 0)).sum())
+        moved = float((self.before.delta - after.delta).sum())
+        flips = int(((self.before.delta > 0) & (after.delta < 0)).sum())
         return Effect(moved / gap, flips, len(self.contrasts))
 
     def weights(self, number: int) -> dict[Place, Tensor]:
@@ -281,12 +243,6 @@ def _joined(parts: list[Outcome]) -> Outcome:
     return Outcome(
         torch.cat([part.token for part in parts]), torch.cat([part.other_token for part in parts])
     )
-
-
-def padded(sequences: Sequence[list[int]], width: int, device: torch.device) -> Tensor:
-    """Ids as a tensor [N, width], padded on the right."""
-    rows = [ids + [PAD] * (width - len(ids)) for ids in sequences]
-    return torch.tensor(rows, dtype=torch.int64, device=device)
 
 
 def _check_lengths(model: Transformer, contrasts: Sequence[Contrast]) -> None:

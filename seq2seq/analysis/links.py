@@ -16,14 +16,15 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from seq2seq.analysis.contrast import padded
 from seq2seq.analysis.head_id import HeadId
-from seq2seq.analysis.interchange import padded
+from seq2seq.analysis.intervals import wilson
 from seq2seq.analysis.intervene import attentions, head_numbers
+from seq2seq.analysis.minimal_pair import word_pieces
 from seq2seq.analysis.observe import undisturbed
 from seq2seq.analysis.pairs import PieceTokenizer
-from seq2seq.analysis.probe import word_pieces
 from seq2seq.analysis.tables import Column, Value
-from seq2seq.analysis.trace import Listing, wilson
+from seq2seq.analysis.trace import Listing
 from seq2seq.config import BOS, EOS
 from seq2seq.data.grammar import GrammarPair, words
 from seq2seq.model.transformer import Transformer

@@ -10,23 +10,36 @@ import io
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import combinations
-from math import sqrt
+
+import numpy as np
 
 from seq2seq.analysis.head_id import HeadId
+from seq2seq.analysis.importance import answer_gradients
 from seq2seq.analysis.interchange import Effect, Interchange
+from seq2seq.analysis.intervals import Bootstrap, wilson
 from seq2seq.analysis.intervene import all_heads
 from seq2seq.analysis.tables import Column, HeadTable, Value
+from seq2seq.attention_maps import Array
 
-Z = 1.959963984540054  # of a 95 % interval
 Progress = Callable[[int, int], None]
 
 EFFECT = Column("effect", "", "interchange: 0 the answer stays, 1 it becomes the other sentence's")
 FLIPS = Column("flips", "", "share of answers that change sides when the head is swapped")
-FLIPS_LOW = Column("flips_low", "", "lower end of its 95 % interval (Wilson)")
-FLIPS_HIGH = Column("flips_high", "", "upper end of its 95 % interval")
-ABLATION = Column("token_change", "nats", "log p of the right token without the head − with it", 4)
-OTHERS = Column("others_change", "nats", "the same for a random other head: the others' mean", 4)
-WRONG = Column("wrong", "", "share of answers that turn wrong without the head")
+COLUMNS = (
+    EFFECT,
+    Column("effect_low", "", "lower end of its 95 % interval (bootstrap over pairs)"),
+    Column("effect_high", "", "upper end of its 95 % interval"),
+    FLIPS,
+    Column("flips_low", "", "lower end of its 95 % interval (Wilson)"),
+    Column("flips_high", "", "upper end of its 95 % interval"),
+    Column("gradient", "nats", "mean |∂ log-odds of the answer / ∂ gate|: a slope, not an effect"),
+    Column("token_change", "nats", "log p of the right token without the head − with it", 4),
+    Column("others_change", "nats", "the same for a random other head: the others' mean", 4),
+    Column("beyond_others", "nats", "the difference of both; below 0 this head costs more", 4),
+    Column("beyond_low", "nats", "lower end of its 95 % interval (bootstrap over pairs)", 4),
+    Column("beyond_high", "nats", "upper end of its 95 % interval", 4),
+    Column("wrong", "", "share of answers that turn wrong without the head"),
+)
 
 
 @dataclass(frozen=True)
@@ -69,52 +82,82 @@ class Listing:
         return "\n".join([*(f"| {' | '.join(line)} |" for line in escaped), "", *meanings, ""])
 
 
-def wilson(hits: float, count: int) -> tuple[float, float]:
-    """The 95 % interval of a share by Wilson's score method; (0, 1) for none observed."""
-    if not count:
-        return 0.0, 1.0
-    share = hits / count
-    middle = share + Z**2 / (2 * count)
-    half = Z * sqrt(share * (1 - share) / count + Z**2 / (4 * count**2))
-    scale = 1 + Z**2 / count
-    return max(0.0, (middle - half) / scale), min(1.0, (middle + half) / scale)
-
-
-def trace_heads(runs: Interchange, progress: Progress | None = None) -> HeadTable:
-    """Causal effect of every head, and what is lost without it.
+def trace_heads(
+    runs: Interchange, progress: Progress | None = None, *, groups: Sequence[int] | None = None
+) -> HeadTable:
+    """Causal effect, gradient and ablation of every head.
 
     Encoder heads have no effect where sources differ in length; the facts say so.
 
     Args:
         runs: the contrasts.
         progress: told how many heads are done.
+        groups: of each contrast; those of one group, such as a pair and its reverse, count as one
+            draw where intervals are found by bootstrap. None: each stands for itself.
 
     Raises:
         UserError: the model answers both sentences alike.
     """
     heads = all_heads(runs.model)
+    bootstrap = Bootstrap(range(len(runs.contrasts)) if groups is None else groups)
+    gradients = answer_gradients(runs)
     rows: dict[HeadId, dict[str, Value]] = {}
+    changes: dict[HeadId, Array] = {}
     for done, head in enumerate(heads, start=1):
-        row: dict[str, Value] = {}
-        if runs.aligned or head.kind != "enc":
-            found = runs.effect([head])
-            low, high = wilson(found.flips, found.count)
-            row = {"effect": found.effect, "flips": found.flip_share}
-            row |= {"flips_low": low, "flips_high": high}
-        rows[head] = row | _ablation(runs, head)
+        rows[head] = _swap(runs, head, bootstrap) if runs.aligned or head.kind != "enc" else {}
+        without = runs.without([head])
+        changes[head] = (without.token - runs.before.token).double().numpy()
+        wrong = (runs.before.delta > 0) & (without.delta < 0)
+        rows[head] |= {
+            "gradient": float(gradients[head].mean()),
+            "token_change": float(changes[head].mean()),
+            "wrong": float(wrong.double().mean()),
+        }
         if progress:
             progress(done, len(heads))
-    changes = {head: float(row["token_change"] or 0) for head, row in rows.items()}
+    total = sum(changes.values(), start=np.zeros(len(runs.contrasts)))
     for head, row in rows.items():
-        others = [value for name, value in changes.items() if name != head]
-        row["others_change"] = sum(others) / len(others) if others else None
+        row |= _against_others(changes[head], total, len(heads), bootstrap)
     facts = [_describe(runs)]
     if not runs.aligned:
         facts.append(
             "encoder heads were not swapped: the sentences differ in their number of pieces"
         )
-    columns = (EFFECT, FLIPS, FLIPS_LOW, FLIPS_HIGH, ABLATION, OTHERS, WRONG)
-    return HeadTable(columns, rows, facts)
+    return HeadTable(COLUMNS, rows, facts)
+
+
+def _swap(runs: Interchange, head: HeadId, bootstrap: Bootstrap) -> dict[str, Value]:
+    after = runs.swapped([head])
+    found = runs.judge(after)
+    moved = (runs.before.delta - after.delta).double().numpy()
+    gap = (runs.before.delta - runs.goal.delta).double().numpy()
+    effect = bootstrap.interval(moved, gap) or (None, None)
+    flips = wilson(found.flips, found.count) if bootstrap.count > 1 else (None, None)
+    return {
+        "effect": found.effect,
+        "effect_low": effect[0],
+        "effect_high": effect[1],
+        "flips": found.flip_share,
+        "flips_low": flips[0],
+        "flips_high": flips[1],
+    }
+
+
+def _against_others(
+    change: Array, total: Array, heads: int, bootstrap: Bootstrap
+) -> dict[str, Value]:
+    """What a random other head costs, and what this one costs beyond that."""
+    if heads < 2:
+        return {}
+    others = (total - change) / (heads - 1)
+    low, high = bootstrap.interval(change - others) or (None, None)
+    beyond = float((change - others).mean())
+    return {
+        "others_change": float(others.mean()),
+        "beyond_others": beyond,
+        "beyond_low": low,
+        "beyond_high": high,
+    }
 
 
 def trace_places(
@@ -139,14 +182,15 @@ def trace_places(
     return Listing(columns, rows, [_describe(runs)])
 
 
-def trace_pairs(runs: Interchange, heads: Sequence[HeadId]) -> Listing:
+def trace_pairs(runs: Interchange, table: HeadTable, heads: Sequence[HeadId]) -> Listing:
     """Effects of two heads swapped together, the strongest first.
 
     Args:
         runs: the contrasts.
+        table: with the effects of single heads.
         heads: of which every two are swapped.
     """
-    alone = {head: runs.effect([head]).effect for head in heads}
+    alone = table.values("effect")
     found: list[tuple[HeadId, HeadId, Effect]] = [
         (a, b, runs.effect([a, b])) for a, b in combinations(heads, 2)
     ]
@@ -168,7 +212,7 @@ def strongest(table: HeadTable, count: int, least: float = 0.0) -> list[HeadId]:
 
 
 def smallest_set(
-    runs: Interchange, table: HeadTable, *, goal: float = 0.9, most: int = 4, among: int = 12
+    runs: Interchange, table: HeadTable, *, goal: float = 0.9, most: int = 4, among: int = 10
 ) -> list[HeadId]:
     """Heads that together move the answer by `goal`, added one by one, each time the best one.
 
@@ -182,22 +226,17 @@ def smallest_set(
     left = strongest(table, among)
     chosen: list[HeadId] = []
     reached = 0.0
-    while left and reached < goal and len(chosen) < most:
-        effects = {head: runs.effect([*chosen, head]).effect for head in left}
-        best = max(left, key=lambda head: effects[head])
+    effects = {head: table.values("effect")[head] for head in left}
+    while effects and reached < goal and len(chosen) < most:
+        best = max(effects, key=lambda head: effects[head])
         if effects[best] < reached + 0.01:
             break
         reached = effects[best]
         chosen.append(best)
         left.remove(best)
+        if reached < goal and len(chosen) < most:
+            effects = {head: runs.effect([*chosen, head]).effect for head in left}
     return chosen
-
-
-def _ablation(runs: Interchange, head: HeadId) -> dict[str, Value]:
-    without = runs.without([head])
-    change = float((without.token - runs.before.token).mean())
-    wrong = (runs.before.delta > 0) & (without.delta < 0)
-    return {"token_change": change, "wrong": float(wrong.double().mean())}
 
 
 def _describe(runs: Interchange) -> str:

@@ -2,22 +2,56 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 from seq2seq.analysis.head_id import HeadId
 from seq2seq.analysis.interchange import Interchange
-from seq2seq.analysis.tables import HeadTable
+from seq2seq.analysis.tables import Column, HeadTable, Value
 from seq2seq.analysis.trace import strongest
 
+PART = Column("part", "", "decides; carries; bright but idle: looks right, moves nothing; or idle")
 CARRIES = 0.1  # least effect of a head that is said to carry something
 IDLE = 0.05  # most effect of a head that is said to carry nothing
 DECIDES = 0.5  # least effect, and least flips beyond doubt, of a head that decides by itself
 CHANCE = 0.25  # of pairs right
+BRIGHT = 0.5  # least share of links that a head looks along to be bright
 KIND_NAMES = {
     "enc": "encoder self-attention",
     "dec": "decoder self-attention",
     "cross": "cross-attention",
 }
+
+
+def with_parts(table: HeadTable) -> HeadTable:
+    """The table of `trace_heads`, with a column on the part that each head plays, in front."""
+    rows = {head: {PART.name: part(row), **row} for head, row in table.rows.items()}
+    return replace(table, columns=[PART, *table.columns], rows=rows)
+
+
+def part(row: Mapping[str, Value]) -> str | None:
+    """The part that a head plays; None if it was not swapped, "" if its effect is small."""
+    if row.get("effect") is None:
+        return None
+    if _decides(row):
+        return "decides"
+    if _number(row["effect"]) >= CARRIES:
+        return "carries"
+    if abs(_number(row["effect"])) < IDLE:
+        return "bright but idle" if _is_bright(row) else "idle"
+    return ""
+
+
+def deciders(table: HeadTable) -> list[HeadId]:
+    """The heads that each decide by themselves, the strongest first."""
+    return [head for head in strongest(table, len(table.rows)) if _decides(table.rows[head])]
+
+
+def bright_but_idle(table: HeadTable) -> list[HeadId]:
+    """Heads that look at the right word more reliably than chance and move nothing."""
+    found = [h for h in table.heads if part(table.rows[h]) == "bright but idle"]
+    name = "right_pairs" if table.has("right_pairs") else "right"
+    return sorted(found, key=lambda head: -_number(table.rows[head][name]))
 
 
 def verdict(table: HeadTable, runs: Interchange, together: Sequence[HeadId], what: str) -> str:
@@ -39,13 +73,13 @@ def verdict(table: HeadTable, runs: Interchange, together: Sequence[HeadId], wha
     row = table.rows[head]
     share = f"swapping it alone moves the answer {_way(row['effect'])} and {_turns(runs, head)}"
     alone = _breaks(runs, [head])
-    deciders = [h for h in strongest(table, len(table.rows)) if _decides(table, h, runs)]
+    alike = deciders(table)
     often = " most of the time" if len(runs.contrasts) > 1 else ""
-    if len(deciders) > 1:  # one after the other: what the first writes, the next passes on
-        names = ", ".join(map(_named, deciders))
-        start = f"Each of {len(deciders)} heads by itself decides {what}{often}: {names}"
+    if len(alike) > 1:  # one after the other: what the first writes, the next passes on
+        names = ", ".join(map(_named, alike))
+        start = f"Each of {len(alike)} heads by itself decides {what}{often}: {names}"
         start = f"{start}; the strongest is {head}: {share}"
-    elif deciders:
+    elif alike:
         start = f"One head by itself decides {what}{often}: {_named(head)}; {share}"
     else:
         start = f"No single head decides {what}: the strongest is {_named(head)}; {share}"
@@ -67,21 +101,36 @@ def route(table: HeadTable) -> list[str]:
     silent = [k for k in KIND_NAMES if _has(table, k) and not any(h.kind == k for h in heads)]
     for kind in silent:
         lines.append(f"No head of {KIND_NAMES[kind]} carries {CARRIES:g} or more of it.")
-    idle = _idle(table)
+    idle = bright_but_idle(table)
     if idle:
-        row = table.rows[idle]
+        row = table.rows[idle[0]]
+        pairs = "right_pairs" in row
+        share = row["right_pairs"] if pairs else row["right"]
+        where = "prefers the right noun" if pairs else "looks at the word that decides"
         lines.append(
-            f"Looks deceive: {_named(idle)} prefers the right noun in "
-            f"{_percent(row['right_pairs'])} of the pairs, yet what it puts out moves the answer "
-            f"only {_way(row['effect'])}."
+            f"Looks deceive: {_named(idle[0])} {where} in {_percent(share)} of the "
+            f"{'pairs' if pairs else 'sentences'}, yet what it puts out moves the answer only "
+            f"{_way(row['effect'])}{_and_more(idle[1:])}."
         )
     return lines
 
 
-def _decides(table: HeadTable, head: HeadId, runs: Interchange) -> bool:
-    row = table.rows[head]
-    sure = row["flips_low"] if len(runs.contrasts) > 1 else row["flips"]
+def _decides(row: Mapping[str, Value]) -> bool:
+    sure = row.get("flips_low")
+    sure = row.get("flips") if sure is None else sure  # of a single pair there is no interval
     return _number(row["effect"]) >= DECIDES and _number(sure) >= DECIDES
+
+
+def _is_bright(row: Mapping[str, Value]) -> bool:
+    if "right_pairs" in row:
+        return _number(row["right_low"]) > CHANCE
+    return _number(row.get("right")) >= BRIGHT
+
+
+def _and_more(heads: Sequence[HeadId]) -> str:
+    if not heads:
+        return ""
+    return f"; so with {', '.join(map(str, heads))}"
 
 
 def _jointly(runs: Interchange, heads: Sequence[HeadId]) -> str:
@@ -117,16 +166,6 @@ def _step(table: HeadTable, head: HeadId) -> str:
     return f"{head} ({_way(row['effect'])}{seen})"
 
 
-def _idle(table: HeadTable) -> HeadId | None:
-    """The head that prefers the antecedent most reliably of those that carry nothing."""
-    if not table.has("right_pairs") or not table.has("effect"):
-        return None
-    effects, right = table.values("effect"), table.values("right_pairs")
-    sure = table.values("right_low")
-    found = [h for h in right if sure[h] > CHANCE and effects.get(h, 1.0) < IDLE]
-    return max(found, key=lambda head: right[head], default=None)
-
-
 def _stage(head: HeadId) -> tuple[bool, int, bool, int]:
     return head.kind != "enc", head.layer, head.kind == "cross", head.head
 
@@ -140,7 +179,7 @@ def _named(head: HeadId) -> str:
 
 
 def _way(effect: object) -> str:
-    return f"{_number(effect):.2f} of the way".replace("-", "−")
+    return f"{round(_number(effect), 2) + 0.0:.2f} of the way".replace("-", "−")
 
 
 def _percent(share: object) -> str:

@@ -8,18 +8,17 @@ import pytest
 import torch
 from attention_samples import make_model, make_run
 
+from seq2seq.analysis import study
 from seq2seq.analysis.head_id import HeadId
+from seq2seq.analysis.minimal_pair import both_ways, places, word_pieces
 from seq2seq.analysis.probe import (
     FIRST,
     IT,
     PREDICATE,
     PRONOUN,
     SECOND,
-    both_ways,
-    places,
     preferences,
     pronoun_pairs,
-    word_pieces,
 )
 from seq2seq.analysis.tables import read_table
 from seq2seq.cli.main import main
@@ -72,7 +71,8 @@ def test_target_places_are_those_of_the_nouns_and_of_the_row_before_the_pronoun(
         read = tokenizer.target_pieces(pair.contrast.target_in)
         for name, member in ((FIRST, a), (SECOND, b)):
             link = next(li for li in member.links if (li.kind, li.side) == ("antecedent", "target"))
-            noun = member.target.replace(",", " ,").split()[link.head]
+            words = member.target.replace(",", " ,").split()
+            noun = "".join(words[link.head - 1 : link.head + 1])  # with its article
             assert spelled(read, pair.target[name]) == noun.lower()
         assert pair.target[PRONOUN] == [len(read) - 1]
         assert pair.contrast.token != pair.contrast.other_token
@@ -174,26 +174,81 @@ def test_two_sentences_give_tables_and_a_sentence(tmp_path, capsys):
     assert {path.name: path.read_bytes() for path in folder.iterdir()} == before
 
 
-def test_the_probe_writes_every_table(tmp_path, tokenizer, monkeypatch, capsys):
-    """An untrained model has no pronoun right, so here leaning the right way counts as right."""
-    leaning = lambda runs: (runs.before.delta > runs.goal.delta + 0.01).tolist()  # noqa: E731
-    monkeypatch.setattr("viz.trace_cli._right", leaning)
+@pytest.fixture
+def untrained(tmp_path, tokenizer, monkeypatch):
+    """A run that no one trained; leaning the right way counts as right."""
+    leaning = lambda runs: (runs.before.delta > runs.goal.delta + 0.003).tolist()  # noqa: E731
+    monkeypatch.setattr("seq2seq.analysis.study.is_right", leaning)
+    monkeypatch.setattr("seq2seq.analysis.study.LEAST", 1)
+    monkeypatch.setattr("seq2seq.analysis.study.POOL", 5)
     monkeypatch.setattr("viz.trace_cli.LEAST_PAIRS", 1)
     monkeypatch.setattr("viz.trace_cli.SENTENCES", 5)
-    monkeypatch.setattr("viz.trace_cli.POOL", 10)
     monkeypatch.setattr("attention_samples.make_tokenizer", lambda: tokenizer)
-    run = make_run(tmp_path / "demo")
-    assert trace(["--run", str(run), "--probe", "--pairs", "40", "--split", "train"]) == 0
-    assert "decides “it”" in capsys.readouterr().out
-    folder = run / "trace"
+    return make_run(tmp_path / "demo")
+
+
+def test_the_probe_writes_every_table(untrained, capsys):
+    command = ["--run", str(untrained), "--probe", "it", "--pairs", "20", "--split", "train"]
+    assert trace(command) == 0
+    shown = capsys.readouterr().out
+    assert "decides “it”" in " ".join(shown.split())
+    assert max(map(len, shown.split("\n\n")[0].split("\n"))) <= 80
+    folder = untrained / "trace"
     names = {path.name for path in folder.iterdir()}
-    assert {"heads.csv", "places.csv", "pairs.csv", "links.csv"} <= names
+    assert {"heads.csv", "places.csv", "pairs.csv", "links.csv", "probes.csv", "trace.csv"} <= names
     table = read_table((folder / "heads.csv").read_text(encoding="utf-8"), "heads.csv")
     assert "pairs of the embedded grammar (train, synthetic), both ways" in table.facts[2]
-    for name in ("effect", "flips", "token_change", "others_change", "wrong", "right_pairs"):
+    for name in ("effect", "flips", "gradient", "token_change", "beyond_others", "right_pairs"):
         assert len(table.values(name)) == 20
     page = (folder / "trace.md").read_text(encoding="utf-8")
-    assert page.count("\n## ") == 4
+    assert page.count("\n## ") == 5
+
+
+def test_all_probes_stand_side_by_side(untrained, monkeypatch, capsys):
+    """What cannot be asked is said, and does not keep the others from being asked."""
+    builtin = study.builtin
+
+    def but_object(model, tokenizer, name, count, split):
+        if name == "object":
+            raise UserError("The model has none of them right.")
+        return builtin(model, tokenizer, name, count, split)
+
+    monkeypatch.setattr(study, "builtin", but_object)
+    assert trace(["--run", str(untrained), "--probe", "--pairs", "8", "--split", "train"]) == 0
+    shown = capsys.readouterr().out
+    assert "Not asked: The model has none of them right." in shown
+    assert max(map(len, shown[: shown.index("\nit: ")].split("\n"))) <= 80
+    folder = untrained / "trace"
+    rows = list(csv.DictReader(uncommented(folder / "probes.csv")))
+    asked = ["it", "subject", "adjective", "particle"]
+    assert [row["probe"] for row in rows] == asked
+    heads = 2 * 4 + 3 * 2 + 3 * 2
+    every = list(csv.DictReader(uncommented(folder / "trace.csv")))
+    assert [row["probe"] for row in every] == [name for name in asked for _ in range(heads)]
+    table = read_table((folder / "heads.csv").read_text(encoding="utf-8"), "heads.csv")
+    for row in every:
+        name = "effect" if row["probe"] == "it" else f"{row['probe']}_effect"
+        head = HeadId(row["kind"], int(row["layer"]), int(row["head"]))
+        assert table.values(name)[head] == pytest.approx(float(row["effect"]))
+    for row in rows:
+        mine = [each for each in every if each["probe"] == row["probe"]]
+        best = max(mine, key=lambda each: float(each["effect"]))
+        assert row["strongest"] == f"{best['kind']}.{best['layer']}.{best['head']}"
+        assert row["effect"] == best["effect"]
+    assert {row["probe"] for row in csv.DictReader(uncommented(folder / "places.csv"))} == {*asked}
+
+
+def uncommented(path):
+    lines = path.read_text(encoding="utf-8").split("\n")
+    return [line for line in lines if line and not line.startswith("#")]
+
+
+def test_a_probe_that_is_named_and_cannot_be_asked_is_an_error(untrained, monkeypatch):
+    monkeypatch.setattr("seq2seq.analysis.study.LEAST", 200)
+    with pytest.raises(UserError, match="larger tokenizer"):
+        trace(["--run", str(untrained), "--probe", "adjective", "--pairs", "6"])
+    with pytest.raises(UserError, match="larger tokenizer"):
+        trace(["--run", str(untrained), "--probe", "--pairs", "6"])
 
 
 @pytest.mark.parametrize(
@@ -206,7 +261,8 @@ def test_the_probe_writes_every_table(tmp_path, tokenizer, monkeypatch, capsys):
         (["--text", "a", "--other", "a", "--target", "c", "--other-target", "d"], "are the same"),
         (["--text", "a", "--other", "b", "--target", "c", "--other-target", "c"], "same transl"),
         (["--probe", "--pairs", "39"], "39 are too few"),
-        (["--probe", "--pairs", "40"], "larger tokenizer"),
+        (["--probe", "it", "--pairs", "40"], "larger tokenizer"),
+        (["--probe", "it,its"], "no probe 'its': choose it, subject, object, adjective, particle"),
         (["--text", "a", "--other", "b", "--without-heads", "enc.9.9"], "has no head enc.9.9"),
     ],
 )

@@ -8,8 +8,10 @@ import torch
 from model_samples import random_ids, tiny_model
 
 from seq2seq.analysis.head_id import HeadId
+from seq2seq.analysis.importance import answer_gradients
 from seq2seq.analysis.interchange import Contrast, Interchange, contrast, padded
-from seq2seq.analysis.intervene import all_heads, attentions, switched_off
+from seq2seq.analysis.intervals import wilson
+from seq2seq.analysis.intervene import all_heads, attentions, on_heads, switched_off
 from seq2seq.analysis.route import find_steps
 from seq2seq.analysis.tables import HeadTable
 from seq2seq.analysis.trace import (
@@ -20,9 +22,8 @@ from seq2seq.analysis.trace import (
     trace_heads,
     trace_pairs,
     trace_places,
-    wilson,
 )
-from seq2seq.analysis.verdict import carriers, verdict
+from seq2seq.analysis.verdict import carriers, part, verdict
 from seq2seq.analysis.verdict import route as route_in_words
 from seq2seq.config import BOS, EOS
 from seq2seq.errors import UserError
@@ -229,9 +230,95 @@ def test_wilson(hits, count, low, high):
     assert wilson(hits, count) == pytest.approx((low, high), abs=1e-4)
 
 
+def test_intervals_hold_the_effect_and_need_more_than_one_pair():
+    model = tiny_model()
+    runs = Interchange(model, make_contrasts(model, lengths=(4, 5, 6, 7, 8, 9)))
+    for row in trace_heads(runs).rows.values():
+        assert row["effect_low"] - 1e-9 <= row["effect"] <= row["effect_high"] + 1e-9
+        assert row["beyond_low"] - 1e-9 <= row["beyond_others"] <= row["beyond_high"] + 1e-9
+    together = trace_heads(runs, groups=[0] * 6)
+    assert {row["effect_low"] for row in together.rows.values()} == {None}
+    assert {row["flips_low"] for row in together.rows.values()} == {None}
+
+
+def test_other_heads_are_the_mean_of_all_but_this(runs):
+    table = trace_heads(runs)
+    changes = table.values("token_change")
+    for head, row in table.rows.items():
+        others = [value for name, value in changes.items() if name != head]
+        assert row["others_change"] == pytest.approx(sum(others) / len(others))
+        assert row["beyond_others"] == pytest.approx(changes[head] - row["others_change"])
+        lost = runs.without([head]).token - runs.before.token
+        assert changes[head] == pytest.approx(float(lost.mean()), abs=1e-9)
+
+
+@pytest.mark.parametrize("name", ["enc.0.1", "dec.1.2", "cross.0.3"])
+def test_the_gradient_is_the_slope_of_the_answer_in_the_head(runs, name):
+    head, step = HeadId.parse(name), 1e-5
+
+    def odds(pair, factor):
+        def scale(outputs):
+            outputs = outputs.clone()
+            outputs[:, head.head] *= factor
+            return outputs
+
+        with torch.no_grad(), on_heads(runs.model, {head.place: scale}):
+            logits = runs.model(torch.tensor([pair.source]), torch.tensor([pair.target_in]))[0, -1]
+        return float(logits[pair.token] - logits[pair.other_token])
+
+    found = answer_gradients(runs)[head]
+    for number, pair in enumerate(runs.contrasts):
+        slope = (odds(pair, 1 + step) - odds(pair, 1 - step)) / (2 * step)
+        assert found[number] == pytest.approx(abs(slope), abs=1e-6)
+    assert trace_heads(runs).values("gradient")[head] == pytest.approx(float(found.mean()))
+
+
+def test_a_head_that_w_o_ignores_has_no_gradient_and_costs_nothing():
+    model = tiny_model()
+    silence(model, PLANTED)
+    table = trace_heads(Interchange(model, make_contrasts(model)))
+    for head in table.heads:
+        for name in ("gradient", "token_change"):
+            if head != PLANTED:
+                assert table.rows[head][name] == pytest.approx(0, abs=1e-12)
+    assert table.rows[PLANTED]["gradient"] > 1e-4
+
+
+def test_the_smallest_set_is_what_greedy_addition_finds(runs):
+    table = trace_heads(runs)
+    chosen = smallest_set(runs, table, goal=0.99, most=3, among=99)
+    effects = table.values("effect")
+    assert chosen[0] == max(effects, key=effects.get)
+    for size in range(1, len(chosen)):
+        added = {
+            h: runs.effect([*chosen[:size], h]).effect for h in effects if h not in chosen[:size]
+        }
+        assert added[chosen[size]] == max(added.values())
+
+
+@pytest.mark.parametrize(
+    ("row", "expected"),
+    [
+        ({}, None),
+        ({"effect": 0.6, "flips": 0.9, "flips_low": 0.8}, "decides"),
+        ({"effect": 0.6, "flips": 0.6, "flips_low": 0.4}, "carries"),
+        ({"effect": 0.6, "flips": 1.0, "flips_low": None}, "decides"),
+        ({"effect": 0.3, "flips": 0.1}, "carries"),
+        ({"effect": 0.07, "flips": 0.0}, ""),
+        ({"effect": 0.01, "right_pairs": 0.5, "right_low": 0.3}, "bright but idle"),
+        ({"effect": 0.01, "right_pairs": 0.3, "right_low": 0.2}, "idle"),
+        ({"effect": -0.01, "right": 0.7, "right_low": 0.2}, "bright but idle"),
+        ({"effect": 0.01, "right": 0.4}, "idle"),
+        ({"effect": 0.01}, "idle"),
+    ],
+)
+def test_the_part_that_a_head_plays(row, expected):
+    assert part(row) == expected
+
+
 def test_pairs_are_sorted_and_say_what_they_add(runs):
     heads = [HeadId("cross", 0, 0), HeadId("cross", 1, 1), HeadId("dec", 0, 0)]
-    listing = trace_pairs(runs, heads)
+    listing = trace_pairs(runs, trace_heads(runs), heads)
     effects = [row[2] for row in listing.rows]
     assert len(effects) == 3
     assert effects == sorted(effects, reverse=True)
