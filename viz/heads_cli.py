@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import argparse
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from seq2seq.analysis.brightness import with_verdicts
 from seq2seq.analysis.findings import findings
 from seq2seq.analysis.roles import Thresholds
 from seq2seq.analysis.similarity import Distances
@@ -37,6 +39,7 @@ if TYPE_CHECKING:
     from seq2seq.decoding.translator import Translator
 
 METRICS = ("loss", "bleu")
+_WEIGHTS = re.compile(r"\bweights (\w+)")
 
 DESCRIPTION = """\
 Leads a trained model along sentence pairs and says of every attention head what it looks at
@@ -70,14 +73,16 @@ def heads(argv: list[str]) -> int:
     config = configure(args)
     test = test_set(args, config.data)
     table, distances = _measure(args, config, test)
-    for other in joined:
+    for path, other in zip(args.join, joined, strict=True):
+        _same_weights(table, other, path)
         table = table.joined(other)
+    table = with_verdicts(table)
     content = files(
         table,
         distances,
         title=f"Heads of {Path(args.run).resolve().name}",
         formats=args.format,
-        also=[column.name for other in joined for column in other.columns],
+        also=[name for other in joined for name in worth_showing(other)],
     )
     folder = place(Path(args.out or Path(args.run) / "heads"), content)
     print(*findings(table), sep="\n")
@@ -145,6 +150,25 @@ def _read(path: str) -> HeadTable:
         return read_table(Path(path).read_text(encoding="utf-8"), path)
     except (OSError, UnicodeDecodeError) as error:
         raise UserError(f"--join: {path} cannot be read ({error}).") from None
+
+
+def worth_showing(table: HeadTable) -> list[str]:
+    """Which columns of a joined table to show at first: of a trace, effects and looks."""
+    names = [column.name for column in table.columns]
+    effects = [name for name in names if name == "effect" or name.endswith("_effect")]
+    if not effects:
+        return names
+    return [*effects, *(name for name in names if name == "right_pairs")]
+
+
+def _same_weights(table: HeadTable, other: HeadTable, path: str) -> None:
+    """Refuse to set numbers of one model beside those of another."""
+    own, others = (_WEIGHTS.findall(" ".join(each.facts)) for each in (table, other))
+    if own and others and own[0] != others[0]:
+        raise UserError(
+            f"--join: {path} is about other weights ({others[0]}) than this report ({own[0]}): "
+            "make both from the same checkpoint."
+        )
 
 
 def _measure(

@@ -23,6 +23,11 @@ def of_heads(table: HeadTable | None) -> dict[str, object]:
     names = {name: f"corpus: {table.column(name).header}" for name in found}
     return {
         "statistics": {names[name]: values for name, values in found.items()},
-        "evidence": [names[name] for name in found if any(word in name for word in EVIDENCE)],
+        "evidence": [names[name] for name in found if _is_evidence(name)],
         "roles": roles,
     }
+
+
+def _is_evidence(name: str) -> bool:
+    """Whether a column says what depends on a head; ends of intervals do not by themselves."""
+    return any(word in name for word in EVIDENCE) and not name.endswith(("_low", "_high"))

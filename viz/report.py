@@ -18,6 +18,7 @@ from seq2seq.attention_maps import KIND_NAMES
 from viz.summary import kinds_of
 
 MAIN = (
+    "verdict",
     "roles",
     "loss_change",
     "loss_p_holm",
@@ -68,7 +69,7 @@ def html(
         pictures: in order.
         also: columns to show at first beside `MAIN`.
     """
-    shown = [MAIN[0], *also, *MAIN[1:]]
+    shown = [*MAIN[:2], *also, *MAIN[2:]]
     rank = {name: place for place, name in enumerate(shown)}
     columns = sorted(table.columns, key=lambda column: rank.get(column.name, len(rank)))
     table = replace(table, columns=columns)
@@ -135,7 +136,7 @@ def _row(head: HeadId, table: HeadTable, shown: Collection[str]) -> str:
 
 
 def _class(column: Column, shown: Collection[str]) -> str:
-    names = ["text"] if column.name in ("roles", "nearest") else []
+    names = ["text"] if column.name in ("verdict", "roles", "nearest") else []
     if column.name not in shown:
         names.append("more")
     return f' class="{" ".join(names)}"' if names else ""

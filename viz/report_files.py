@@ -28,7 +28,7 @@ def figures(
     table: HeadTable, distances: dict[str, Distances], also: Sequence[str] = ()
 ) -> Iterator[tuple[str, Figure, str]]:
     """The pictures of the report: name, figure, and a sentence on how to read it."""
-    effect = next(name for name in (*reversed(also), *EFFECTS) if table.has(name))
+    effect = next(name for name in ("effect", *reversed(also), *EFFECTS) if table.has(name))
     yield (
         "bright",
         bright(table, effect),

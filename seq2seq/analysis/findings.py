@@ -7,13 +7,12 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
+from seq2seq.analysis.brightness import LEVEL, brightness_findings
 from seq2seq.analysis.head_id import HeadId
 from seq2seq.analysis.roles import NONE, main_role
 from seq2seq.analysis.similarity import ALIKE
 from seq2seq.analysis.tables import HeadTable
 from seq2seq.attention_maps import Array
-
-LEVEL = 0.05  # of significance, after Holm's correction
 
 
 def findings(table: HeadTable) -> list[str]:
@@ -29,7 +28,7 @@ def findings(table: HeadTable) -> list[str]:
     ):
         if needed <= columns:
             found += describe(table)
-    return found
+    return found + brightness_findings(table)
 
 
 def rank_correlation(a: Mapping[HeadId, float], b: Mapping[HeadId, float]) -> float | None:
