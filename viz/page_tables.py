@@ -7,7 +7,7 @@ from seq2seq.analysis.roles import NONE, main_role
 from seq2seq.analysis.tables import HeadTable
 
 # Columns of a table that say what depends on a head; the page prints them beside its weights.
-EVIDENCE = ("importance", "loss_change", "bleu_change", "effect", "flip")
+EVIDENCE = ("importance", "loss_change", "bleu_change", "effect", "flips")
 
 
 def of_heads(table: HeadTable | None) -> dict[str, object]:
@@ -29,5 +29,5 @@ def of_heads(table: HeadTable | None) -> dict[str, object]:
 
 
 def _is_evidence(name: str) -> bool:
-    """Whether a column says what depends on a head; ends of intervals do not by themselves."""
-    return any(word in name for word in EVIDENCE) and not name.endswith(("_low", "_high"))
+    """Whether a column says what depends on a head: of a link's probe, the effect alone."""
+    return name in EVIDENCE or name.endswith("_effect")

@@ -61,8 +61,7 @@ def brightness_findings(table: HeadTable) -> list[str]:
     if idle:
         idle.sort(key=lambda head: -confidence[head])
         lines.append(
-            "Bright but idle, that is, confident though nothing that was measured depends on "
-            f"them: {_listed(idle)}."
+            f"Bright but idle, that is, confident with {_nothing(table)}: {_listed(idle)}."
         )
     if dim:
         lines.append(f"Not confident, yet something depends on them: {_listed(dim)}.")
@@ -73,7 +72,10 @@ def _verdict(table: HeadTable, head: HeadId) -> str | None:
     row = table.rows[head]
     if row.get("confidence") is None:
         return None
-    effects = {name: _number(row[key]) for key, name in effect_names(table).items() if row.get(key)}
+    found = {name: row.get(key) for key, name in effect_names(table).items()}
+    effects = {name: _number(effect) for name, effect in found.items() if effect is not None}
+    if not effects and all(row.get(p) is None for _, p, _ in LOSSES):  # nothing was measured
+        return None
     carried = [f"{name} {effect:.2f}" for name, effect in effects.items() if effect >= CARRIES]
     uses = [f"carries {', '.join(carried)}"] * bool(carried) + ["is needed"] * needed(row)
     bright = _number(row["confidence"]) >= BRIGHT
@@ -82,6 +84,15 @@ def _verdict(table: HeadTable, head: HeadId) -> str | None:
     if any(abs(effect) >= IDLE for effect in effects.values()):
         return "bright, of little effect" if bright else "of little effect"
     return "bright but idle" if bright else "idle"
+
+
+def _nothing(table: HeadTable) -> str:
+    """What was measured and not found, in words."""
+    effect = [f"no causal effect of {IDLE:g}"] * bool(effect_names(table))
+    names = [change.split("_")[0] for change, _, _ in LOSSES if table.has(change)]
+    names = ["BLEU" if name == "bleu" else name for name in names]
+    changed = [f"no change of {' or '.join(names)} beyond chance"] * bool(names)
+    return " and ".join([*effect, *changed])
 
 
 def _listed(heads: list[HeadId], most: int = 8) -> str:

@@ -72,7 +72,15 @@ def by_head(answers: Sequence[Answer]) -> HeadTable:
     tables = [
         answer.table if answer.study.name in (IT, "") else _named(answer) for answer in answers
     ]
-    return tables[0].joined(*tables[1:])
+    joined = tables[0].joined(*tables[1:])
+    return replace(joined, facts=sources(answers))
+
+
+def sources(answers: Sequence[Answer]) -> list[str]:
+    """Where the numbers come from: of a single question all facts, of several a line each."""
+    if len(answers) == 1:
+        return list(answers[0].table.facts)
+    return [f"{answer.study.name}: {answer.study.facts[0]}" for answer in answers]
 
 
 def stacked(answers: Sequence[Answer], which: Callable[[Answer], Listing]) -> Listing:

@@ -191,6 +191,28 @@ def test_other_tables_stand_beside(command, place):
     assert '<td data-v="0.75">0.750</td>' in text
 
 
+def test_of_a_trace_effects_are_shown_and_the_verdict_rests_on_them(command, place):
+    header = "kind,layer,head,effect,effect_low,flips,subject_effect"
+    (place / "probes.csv").write_text(f"{header}\nenc,1,2,0.75,0.7,0.9,0.2\n", "utf-8")
+    status, shown, _ = command("--join", "probes.csv", "--out", "told")
+    assert status == 0
+    table = read_table((place / "told" / "heads.csv").read_text(encoding="utf-8"), "x")
+    (verdict,) = (text for text in table.texts("verdict").values() if text)
+    assert verdict.endswith("carries the answer 0.75, subject 0.20")
+    assert ("enc.1.2" in shown.splitlines()[-7]) == verdict.startswith("dim")
+    text = (place / "told" / "heads.html").read_text(encoding="utf-8")
+    assert re.search(r'<th scope="col" data-name="subject_effect"', text)
+    assert re.search(r'<th scope="col" class="more" data-name="effect_low"', text)
+
+
+def test_numbers_of_other_weights_do_not_stand_beside(command, place):
+    (place / "old.csv").write_text("# weights abc123\nkind,layer,head,effect\n", "utf-8")
+    status, _, error = command("--join", "old.csv", "--out", "never")
+    assert status == 2
+    assert "old.csv is about other weights (abc123) than this report (" in error
+    assert not (place / "never").exists()
+
+
 def test_heads_can_be_surveyed_with_others_off(command, place):
     command("--out", "on")
     status, _, _ = command("--out", "off", "--without-heads", "enc.0.1,cross.2.0")
