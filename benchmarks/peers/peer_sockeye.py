@@ -85,7 +85,9 @@ def train(job: Job) -> None:
         return int((labels != pad).sum()), labels.numel()
 
     meter.watch(EarlyStoppingTrainer, "_step", count)
-    run_training(job, "--checkpoint-interval", 1_000_000, "--output", job.own / "training")
+    never = 1_000_000
+    options = ("--max-updates", never, "--checkpoint-interval", never)
+    run_training(job, *options, "--output", job.own / "training")
 
 
 def decode(job: Job) -> dict[str, Any]:
@@ -111,6 +113,7 @@ def decode(job: Job) -> dict[str, Any]:
         source_vocabs=sources,
         target_vocabs=targets,
         max_output_length=LENGTH,
+        constant_length_ratio=-1.0,  # no brevity penalty, which greedy search refuses
         greedy=job.beam == 1,
     )
     lines = [" ".join(line) for line in job.test_pieces()]
