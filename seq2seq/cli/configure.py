@@ -73,7 +73,7 @@ def compose(
 
 def _compose(entry: str, schema: object, overrides: list[str], known: list[str]) -> dict[str, Any]:
     ConfigStore.instance().store(name=f"{entry}_schema", node=schema)
-    with _in_words(known), initialize_config_module(CONFIG_MODULE, version_base="1.3"):
+    with in_words(known), initialize_config_module(CONFIG_MODULE, version_base="1.3"):
         composed = hydra_compose(entry, overrides)
         plain = OmegaConf.to_container(composed, resolve=True, enum_to_str=True)
     return typing.cast(dict[str, Any], plain)
@@ -91,7 +91,7 @@ def sweep(overrides: list[str]) -> list[list[str]]:
         UserError: an override that Hydra cannot parse.
     """
     axes: list[list[str]] = []
-    with _in_words([]):
+    with in_words([]):
         for override in OverridesParser.create().parse_overrides(_normalize(overrides)):
             if override.is_discrete_sweep():
                 points = override.sweep_string_iterator()
@@ -140,8 +140,8 @@ def _normalize(overrides: list[str]) -> list[str]:
     for override in stripped:
         if not _ASSIGNMENT.fullmatch(override):
             raise UserError(f"Cannot read {override!r}: give --flags and key=value.")
-        if override.startswith("hydra."):
-            raise UserError(f"{override}: Hydra's own settings have no effect here.")
+        if override.startswith(("hydra.", "hydra/")):
+            raise UserError(f"{override}: Hydra's own settings are for --multirun.")
     return stripped
 
 
@@ -175,7 +175,7 @@ def quote(text: str) -> str:
 
 
 @contextlib.contextmanager
-def _in_words(known: list[str]) -> Iterator[None]:
+def in_words(known: list[str]) -> Iterator[None]:
     """Turn what Hydra and OmegaConf raise into one sentence."""
     try:
         yield
@@ -190,6 +190,11 @@ def _in_words(known: list[str]) -> Iterator[None]:
 def _explain(error: Exception, known: list[str]) -> str:
     message = f"{error}\n{error.__cause__ or ''}"
     if found := re.search(r"Could not find '([^']+)/([^']+)'", message):
+        if found[1] == "hydra/launcher":
+            return (
+                f"There is no hydra/launcher={found[2]}: pip install 'seq2seq-attention[cluster]' "
+                "brings joblib, submitit_local and submitit_slurm."
+            )
         return f"There is no {found[1]}={found[2]}: {_nearest_choice(found[1], found[2])}"
     key = _first(r"full_key: (\S+)", message)
     if key and "not in '" in message:

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
 import datetime
 import os
 import re
 import sys
 from collections import Counter
+from collections.abc import Iterator
+from functools import partial
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -48,6 +51,7 @@ seq2seq train --name mine --train-tsv pairs.tsv train.max_minutes=10 model.dropo
 seq2seq train --name mine --resume
 seq2seq train --name m30k experiment=multi30k data.root=multi30k
 seq2seq train --name heads --multirun model.encoder_heads=1,2,4 experiment=grammar
+seq2seq train --name heads --multirun hydra/launcher=submitit_slurm seed=1,2,3 experiment=grammar
 """
 
 
@@ -56,16 +60,29 @@ def main(argv: list[str]) -> int:
 
     Started by torchrun, this is one of several processes that train together.
     """
+    with _processes() as world:
+        return _main(argv, world)
+
+
+@contextlib.contextmanager
+def _processes() -> Iterator[World | None]:
+    """All processes of this run, where it has several."""
     if "RANK" not in os.environ:
-        return _main(argv, None)
+        yield None
+        return
     from seq2seq.training.distributed import join_world
 
     with join_world() as world:
-        return _main(argv, world)
+        yield world
 
 
 def _main(argv: list[str], world: World | None) -> int:
     args = parser().parse(argv)
+    settings: list[str] = []
+    if args.multirun:
+        from seq2seq.cli.launch import split
+
+        settings, args.overrides = split(args.overrides)
     plans = [configure(args, overrides) for overrides in _points(args)]
     if args.cfg:
         from seq2seq.cli.configure import as_yaml
@@ -75,10 +92,37 @@ def _main(argv: list[str], world: World | None) -> int:
     show_warnings()
     now = datetime.datetime.now().strftime("%Y-%m-%d_%H-%M-%S_%f")
     _name_runs(plans, world.same(now) if world else now)
+    if settings:
+        _launch(plans, settings, now, world)
     for plan in plans:
-        if status := _train(plan, world):
+        status = 0 if settings else _train(plan, world)
+        print(f"run: {run_folder(plan)}", flush=True)
+        if status:
             return status
     return 0
+
+
+def _launch(plans: list[RunConfig], settings: list[str], now: str, world: World | None) -> None:
+    """Give all runs to a launcher of Hydra, which `settings` choose, and wait for them."""
+    if world:
+        raise UserError("A launcher starts processes by itself: leave torchrun out.")
+    from seq2seq.cli.launch import launch
+
+    for plan in plans:
+        _refuse_taken(plan)
+    folder = Path(plans[0].runs, ".sweeps", now)
+    print(f"{len(plans)} runs; what the launcher writes is in {folder}", file=sys.stderr)
+    launch(len(plans), partial(_launched, plans), settings, str(folder))
+
+
+def _launched(plans: list[RunConfig], number: int) -> None:
+    """Train one of many; a job that a cluster has stopped and starts again goes on."""
+    show_warnings()
+    plan = plans[number]
+    plan.resume = plan.resume or (run_folder(plan) / "last.json").exists()
+    with _processes() as world:
+        if _train(plan, world):
+            raise UserError(f"{run_folder(plan)} was interrupted: go on with it by --resume.")
 
 
 def parser() -> Parser:
@@ -227,17 +271,22 @@ def _name_runs(plans: list[RunConfig], now: str) -> None:
             plan.name = f"{name}-{numbers[name]}"
 
 
-def _train(config: RunConfig, world: World | None) -> int:
+def _refuse_taken(config: RunConfig) -> None:
     folder = run_folder(config)
-    if not config.resume and folder.exists() and not (world and world.rank):
+    if not config.resume and folder.exists():
         raise UserError(
             f"{folder} exists already: choose another --name, or go on with it by --resume."
         )
+
+
+def _train(config: RunConfig, world: World | None) -> int:
+    if world is None or world.is_main:
+        _refuse_taken(config)
+    folder = run_folder(config)
     from seq2seq.training.run import train
 
     watch = _watch(config, folder) if config.train.watched else None
     result = train(config, folder, resume=config.resume, watch=watch, world=world)
-    print(f"run: {folder}", flush=True)
     return INTERRUPTED if result.interrupted else 0
 
 
