@@ -78,7 +78,7 @@ def train(
     set_products(config.precision)
     config.model.source_vocab = tokenizer.source_vocab
     config.model.target_vocab = tokenizer.target_vocab
-    budget = config.train.max_tokens = world.same(_budget(config, store, device))
+    budget = config.train.max_tokens = min(world.gather(_budget(config, store, device)))
     plan = BatchPlan(store, budget, config.seed)
     _insist_on_one_run(config, plan, world)
     validator = Validator(config, tokenizer, corpus.dev, world)

@@ -171,7 +171,7 @@ def test_your_own_folder_of_configuration(tmp_path):
         ("train=3", "train: "),
         ("model.d_model=null", r"model.d_model"),
         ("optim.lr=1,5", "optim.lr=1,5 gives several values: choose one, or .*--multirun"),
-        ("hydra.run.dir=x", "Hydra's own settings have no effect"),
+        ("hydra.run.dir=x", "Hydra's own settings are for --multirun"),
         ("model.d_model=${nothing}", "nothing"),
         ("model.dropout=2", r"model.dropout is 2.0, but must be in \[0, 1\)"),
     ],
