@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # The whole way once: sets everything up, trains the default model on the embedded (synthetic)
 # grammar corpus, evaluates it, translates, shows what every attention head looks at, and measures
-# which heads decide what "it" means.
+# which heads decide what "it" means; and teaches, with numbers, what multi-head attention does.
 # Run again, it skips what is done; `rm -r runs/demo` starts over.
 source "$(dirname "${BASH_SOURCE[0]}")/setup.sh"
 
@@ -65,10 +65,18 @@ if [ ! -f "$pictures/done" ]; then
 fi
 echo "$(find "$pictures" -name '*.png' | wc -l) pictures in $pictures, and the page $pictures/attn.html"
 
+title "The lesson: multi-head attention, claim by claim"
+if [ ! -f "$run/lesson/lesson.txt" ]; then
+  seq2seq lesson shapes worked mask cross parameters complexity \
+    --run "$run" --out "$run/lesson" >/dev/null
+fi
+grep -e '^✓' -e '^~' -e '^✗' "$run/lesson/lesson.txt"
+
 title "Where everything is"
 echo "model and logs   $run"
 echo "quality          $(grep -m1 BLEU "$report") (synthetic corpus)"
 echo "which heads      $run/heads/heads.html, $run/trace/trace.md and route_it.png"
+echo "lesson           $run/lesson/lesson.html (open it in a browser)"
 echo "page             $pictures/attn.html (open it in a browser)"
 echo "pictures         $pictures"
 echo "Translate:       .venv/bin/seq2seq translate --run $run < your.txt"

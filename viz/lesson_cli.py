@@ -125,7 +125,7 @@ def parser() -> Parser:
         "--heads",
         type=_numbers,
         metavar="H,H",
-        help="numbers of heads (1,2,4,8,16; with --train 1,4)",
+        help="numbers of heads (of 1,2,4,8,16 those that divide D; with --train 1,4)",
     )
     add("--time", action="store_true", help="also take the time of a pass on this CPU")
     out = result.add_argument_group("output")
@@ -171,25 +171,26 @@ def _check(args: argparse.Namespace, names: list[str], overrides: list[str]) -> 
 
 
 def _wishes(args: argparse.Namespace) -> Wishes:
+    from seq2seq.lesson.cost import D_MODEL, HEADS, LENGTH
     from seq2seq.lesson.runs import load_runs
     from seq2seq.run_folder import load_run
     from viz.lesson_parts import Wishes
 
-    given = {
-        "text": args.text,
-        "d_model": args.d_model,
-        "length": args.length,
-        "counts": None if args.train else args.heads,
-    }
+    width = args.d_model or D_MODEL
+    counts = None if args.train else args.heads
     run = load_run(args.run, device=args.device, checkpoint=args.checkpoint) if args.run else None
     return Wishes(
         run=run,
+        checkpoint=args.checkpoint,
         runs=load_runs(args.runs, device=args.device) if args.runs else (),
         split=args.split,
         own=_own(args),
         limit=args.limit,
+        d_model=width,
+        length=args.length or LENGTH,
+        counts=counts or tuple(h for h in HEADS if width % h == 0),
         timed=args.time,
-        **{name: value for name, value in given.items() if value is not None},
+        **({} if args.text is None else {"text": args.text}),
     )
 
 

@@ -55,6 +55,7 @@ class Wishes:
 
     Attributes:
         run: a trained run to look into, or None.
+        checkpoint: which of its checkpoints that is.
         runs: finished runs to compare.
         text: the sentence to look at in runs.
         split: whose pairs runs are measured on.
@@ -67,6 +68,7 @@ class Wishes:
     """
 
     run: LoadedRun | None = None
+    checkpoint: str = "best"
     runs: Sequence[LoadedRun] = ()
     text: str = heads.SENTENCE
     split: str = "dev"
@@ -82,7 +84,7 @@ class Wishes:
         """The model and sentence of the rules: of the run, or random."""
         if self.run is None:
             return example.random_example()
-        return look(self.run, self.text)
+        return look(self.run, self.text, self.checkpoint)
 
     @cached_property
     def compared(self) -> finished.Compared:
@@ -95,13 +97,20 @@ class Wishes:
         return replace(found, pairs=found.pairs[: self.limit])
 
 
-def look(run: LoadedRun, text: str) -> example.Example:
+def look(run: LoadedRun, text: str, checkpoint: str = "best") -> example.Example:
     """One sentence in a run, with the run's own translation of it."""
     from seq2seq.decoding.translator import Translator
 
     translate = Translator(run.model, run.tokenizer, run.config.decode).translate
-    name = f"run {run.path.resolve().name} (step {run.step})"
-    return example.look(run.model, run.tokenizer, text, translate=translate, name=name)
+    short = run.path.resolve().name
+    return example.look(
+        run.model,
+        run.tokenizer,
+        text,
+        translate=translate,
+        name=f"run {short}",
+        facts=[finished.provenance(run, short, checkpoint)],
+    )
 
 
 def build(name: str, wishes: Wishes) -> Built:
@@ -167,7 +176,8 @@ def _cross(wishes: Wishes) -> Built:
 def _heads(wishes: Wishes) -> Built:
     if wishes.run is None:
         raise UserError("The part “heads” looks into a trained run: give --run RUN.")
-    found = heads.study(wishes.run, wishes.pairs(wishes.run), wishes.example.maps)
+    shown = wishes.example
+    found = heads.study(wishes.run, wishes.pairs(wishes.run), shown.maps, shown.facts)
     return Built(
         heads.part(found),
         [

@@ -36,13 +36,14 @@ class Heads:
     facts: Sequence[str]
 
 
-def study(run: LoadedRun, on: Pairs, maps: AttentionMaps) -> Heads:
+def study(run: LoadedRun, on: Pairs, maps: AttentionMaps, facts: Sequence[str] = ()) -> Heads:
     """Survey the heads of a run, and switch each off.
 
     Args:
         run: a trained run.
         on: sentences and their translations.
         maps: the record of the sentence to look at.
+        facts: where the run comes from.
 
     Raises:
         UserError: no pair is usable.
@@ -52,7 +53,8 @@ def study(run: LoadedRun, on: Pairs, maps: AttentionMaps) -> Heads:
     found = survey(run.model, run.tokenizer, kept)
     translator = Translator(run.model, run.tokenizer, run.config.decode)
     joined = found.table.joined(ablate_loss(translator, kept))
-    return Heads(joined, found, maps, [f"{len(kept)} sentence pairs of {on.name}", *left_out])
+    about = [*facts, f"{len(kept)} sentence pairs of {on.name}", *left_out]
+    return Heads(joined, found, maps, about)
 
 
 def part(found: Heads) -> Part:

@@ -182,6 +182,12 @@ def names(runs: Sequence[LoadedRun]) -> list[str]:
     return short if len(set(short)) == len(short) else [str(run.path) for run in runs]
 
 
+def provenance(run: LoadedRun, name: str, checkpoint: str = "best") -> str:
+    """Which run, which checkpoint, which weights."""
+    weights = weights_hash(run.path, checkpoint)
+    return f"run {name} · checkpoint step {run.step} · weights {weights}"
+
+
 def measure(run: LoadedRun, pairs: Sequence[Pair], name: str) -> Measured:
     """Measure one run."""
     sources, references = [s for s, _ in pairs], [t for _, t in pairs]
@@ -196,7 +202,7 @@ def measure(run: LoadedRun, pairs: Sequence[Pair], name: str) -> Measured:
     return Measured(
         name=name,
         config=run.config,
-        facts=f"run {name} · checkpoint step {run.step} · weights {weights_hash(run.path, 'best')}",
+        facts=provenance(run, name),
         parameters=parameter_count(run.model),
         update=run.step,
         seconds=seconds_per_update(log),

@@ -104,6 +104,11 @@ def test_one_part_is_printed_and_nothing_is_written(lesson, tmp_path, name):
     assert list(tmp_path.iterdir()) == []
 
 
+def test_usual_numbers_of_heads_that_do_not_divide_are_left_out(lesson):
+    out = lesson("parameters", "--d-model", 12)
+    assert "h = 1, 2, 4: 432 = 3 · d_model²" in out
+
+
 def test_parts_come_in_the_order_of_the_lesson(lesson):
     out = lesson("parameters", "shapes", "worked", "--heads", "1,2", "--d-model", 16)
     titles = re.findall("^== (.*)$", out, re.MULTILINE)
@@ -142,7 +147,7 @@ def test_what_cannot_be_done_is_said_in_words(tmp_path, monkeypatch, words, mess
 
 def test_a_run_is_looked_into(lesson, runs, text):
     out = lesson("heads", "mask", "cross", "--run", runs / "a", "--text", SENTENCES[0][0], *text)
-    assert "run a (step 7)" in out
+    assert out.count("run a · checkpoint step 7 · weights ") == 3
     assert "3 sentence pairs of a.en" in out
     assert "✓ Every head of the decoder obeys the mask" in out
     assert "✓ Keys and values come from the encoder" in out
