@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from seq2seq.analysis.tables import read_table
+from seq2seq.analysis.tables import HeadTable, read_table
 from seq2seq.attention_maps import KINDS
 from seq2seq.cli.args import Parser, add_heads_option, add_model_options, show_warnings
 from seq2seq.data.lines import check_file
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from viz.gallery import Wish
 
 MAX_TOKENS = 150
+NONE = "none"
 
 DESCRIPTION = """\
 Draws the attention of every head for one sentence, or for each line of a file, and saves the
@@ -95,15 +96,29 @@ def _binder(args: argparse.Namespace) -> Binder | None:
         return None
     from viz.binder import Binder
 
-    table = None
-    if args.join is not None:
-        try:
-            table = read_table(Path(args.join).read_text(encoding="utf-8"), args.join)
-        except (OSError, UnicodeDecodeError) as error:
-            raise UserError(f"--join: {args.join} cannot be read ({error}).") from None
+    table = _table(args)
     start = {"level": args.level, "special": args.special, "scale": args.scale}
     start["labels"] = "auto" if args.labels == "index" else args.labels
     return Binder(Path(args.out), paired=args.compare is not None, table=table, start=start)
+
+
+def _table(args: argparse.Namespace) -> HeadTable | None:
+    """Numbers of heads: what --join names, else what was measured on these weights."""
+    from seq2seq.run_folder import weights_hash
+    from viz.evidence import gather
+
+    if args.join == NONE:
+        return None
+    if args.join is not None:
+        try:
+            return read_table(Path(args.join).read_text(encoding="utf-8"), args.join)
+        except (OSError, UnicodeDecodeError) as error:
+            raise UserError(f"--join: {args.join} cannot be read ({error}).") from None
+    off = (args.without_heads or "").replace(",", " ").split()
+    table, notes = gather(Path(args.run), weights_hash(Path(args.run), args.checkpoint), off)
+    for note in notes:
+        print(f"note: {note}", file=sys.stderr)
+    return table
 
 
 def parser() -> Parser:
@@ -182,7 +197,10 @@ def parser() -> Parser:
         help="beside it the same sentence in another run, or another sentence: A, B, B - A",
     )
     page.add_argument(
-        "--join", metavar="CSV", help="a table of seq2seq heads, to sort and filter heads by"
+        "--join",
+        metavar="CSV",
+        help="numbers of heads, to show, sort and filter by (default: what seq2seq heads and "
+        f"seq2seq trace measured on these weights and left in the run; {NONE}: no numbers)",
     )
     return result
 

@@ -29,7 +29,7 @@ from seq2seq.attention_maps import AttentionMaps
 from seq2seq.errors import UserError
 from seq2seq.whole_file import write_whole
 from viz.page_data import Entry, entry, fits_plain, text_of
-from viz.page_tables import of_heads
+from viz.page_tables import marks, of_heads
 
 MAX_MB = 8.0  # of a page; beyond it browsers get slow and mail servers refuse
 SCRIPTS = (
@@ -107,6 +107,7 @@ def bind(
         "paired": paired,
         "start": dict(start or {}),
         **of_heads(table),
+        **marks(table),
         **({"training": training} if training else {}),
         "records": [one.facts for one in entries],
     }

@@ -135,6 +135,7 @@ def _facts(maps: AttentionMaps) -> dict[str, Any]:
         "shown": {text: visible(text) for text in sorted(texts) if visible(text) != text},
         "logprob": _numbers(maps),
         "alternatives": maps.meta.get("alternatives", []) if maps.level == "piece" else [],
+        "hash": maps.meta.get("weights_hash"),
         "provenance": facts[0],
         "notes": facts[1:],
     }

@@ -1,13 +1,27 @@
-"""What a page knows of heads over many sentences: statistics, evidence and roles."""
+"""What a page knows of heads over many sentences: statistics, evidence, marks and roles."""
 
 from __future__ import annotations
 
+from seq2seq.analysis.needed import (
+    CARRIES,
+    IDLE,
+    ablation_columns,
+    effect_columns,
+    verdicts,
+)
 from seq2seq.analysis.roles import COLUMN as ROLES
 from seq2seq.analysis.roles import NONE, main_role
 from seq2seq.analysis.tables import HeadTable
+from viz.evidence import measured_on
 
-# Columns of a table that say what depends on a head; the page prints them beside its weights.
-EVIDENCE = ("importance", "loss_change", "bleu_change", "effect", "flips")
+# Columns that say what depends on a head; the page prints them beside its weights, so named.
+EVIDENCE = {
+    "effect": "effect",
+    "flips": "flips",
+    "importance": "importance",
+    "loss_change": "Δloss",
+    "bleu_change": "ΔBLEU",
+}
 
 
 def of_heads(table: HeadTable | None) -> dict[str, object]:
@@ -19,15 +33,50 @@ def of_heads(table: HeadTable | None) -> dict[str, object]:
     if any(column.name == ROLES.name for column in table.columns):
         texts = table.texts(ROLES.name)
         roles = {str(h): main_role(t) for h, t in texts.items() if main_role(t) not in ("", NONE)}
-    # So named that nobody takes them for numbers of the sentence on display.
-    names = {name: f"corpus: {table.column(name).header}" for name in found}
+    names = {name: _name(table, name) for name in found}
     return {
         "statistics": {names[name]: values for name, values in found.items()},
-        "evidence": [names[name] for name in found if _is_evidence(name)],
+        "evidence": [names[name] for name in sorted(filter(_is_evidence, found), key=_rank)],
         "roles": roles,
     }
+
+
+def _name(table: HeadTable, column: str) -> str:
+    """What the page calls a column."""
+    header, unit = table.column(column).header, table.column(column).unit
+    if _is_evidence(column):
+        name = EVIDENCE.get(column, column.replace("_", " "))
+        return f"{name} [{unit}]" if unit and name != "ΔBLEU" else name
+    # So named that nobody takes them for numbers of the sentence on display.
+    return f"corpus: {header}"
 
 
 def _is_evidence(name: str) -> bool:
     """Whether a column says what depends on a head: of a link's probe, the effect alone."""
     return name in EVIDENCE or name.endswith("_effect")
+
+
+def _rank(name: str) -> int:
+    """Causal effects first, in whichever order tables were joined."""
+    return list(EVIDENCE).index(name) if name in EVIDENCE else 1
+
+
+def marks(table: HeadTable | None) -> dict[str, object]:
+    """Which heads carry something, which are idle, what that means, where it was measured."""
+    if table is None:
+        return {"marks": {}, "meaning": {}, "measured": [], "hash": None}
+    effects = [_name(table, name) for name in effect_columns(table)]
+    losses = [EVIDENCE[name] for name in ablation_columns(table)]
+    little = [f"{' and '.join(effects)} < {IDLE:g}"] * bool(effects)
+    little += [f"{' and '.join(losses)} within chance"] * bool(losses)
+    meaning = {
+        "carries": f"{' or '.join(effects)} ≥ {CARRIES:g}" if effects else "",
+        "needed": f"{' or '.join(losses)} worse without it, beyond chance" if losses else "",
+        "idle": " and ".join(little),
+    }
+    return {
+        "marks": verdicts(table),
+        "meaning": {mark: text for mark, text in meaning.items() if text},
+        "measured": list(table.facts),
+        "hash": measured_on(table),
+    }

@@ -13,6 +13,7 @@ import numpy as np
 
 from seq2seq.analysis.head_id import HeadId
 from seq2seq.analysis.intervene import all_heads, switched_off
+from seq2seq.analysis.needed import OTHERS_OFF
 from seq2seq.analysis.tables import Column, HeadTable, Value
 from seq2seq.attention_maps import Array
 from seq2seq.decoding.translator import Translator
@@ -21,7 +22,7 @@ from seq2seq.evaluation import compare
 
 LEAST_TRIALS, TRIALS_A_HEAD, SEED = 1000, 50, 12345
 EACH, ALL_BUT_ONE = "each", "all-but-one"
-MODES = {EACH: "this head off", ALL_BUT_ONE: "all other heads of its layer off"}
+MODES = {EACH: "this head off", ALL_BUT_ONE: OTHERS_OFF}
 
 Progress = Callable[[int, int], None]
 Pairs = Sequence[tuple[str, str]]
@@ -89,7 +90,7 @@ def ablate_loss(
         Column("loss_p_holm", "", "the same, corrected for testing every head", 3),
     )
     name = f"loss of the whole model: {-whole.sum() / tokens:.4f} nats/token ({tokens} tokens)"
-    return HeadTable(columns, rows, [name])
+    return HeadTable(columns, rows, [name, f"ablation: {MODES[mode]}"])
 
 
 def ablate_bleu(
@@ -140,7 +141,10 @@ def ablate_bleu(
             "bleu_high": found.high,
             "bleu_p": found.p_value,
         }
-        facts = [f"BLEU of the whole model: {found.a:.2f}  {found.signature}"]
+        facts = [
+            f"BLEU of the whole model: {found.a:.2f}  {found.signature}",
+            f"ablation: {MODES[mode]}",
+        ]
         _tell(progress, done, len(chosen))
     _add_holm(rows, "bleu_p", "bleu_p_holm")
     columns = (

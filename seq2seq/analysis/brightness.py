@@ -7,19 +7,16 @@ measured, nothing is called idle.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import replace
 
 from seq2seq.analysis.head_id import HeadId
+from seq2seq.analysis.needed import CARRIES, IDLE, LOSSES, needed
 from seq2seq.analysis.tables import Column, HeadTable, Value
-from seq2seq.analysis.verdict import CARRIES, IDLE
 
-LEVEL = 0.05  # of significance, after Holm's correction
 BRIGHT = 0.5  # least confidence: half of the weight on one word, on average
 COLUMN = Column(
     "verdict", "", f"bright: confidence ≥ {BRIGHT:g}; idle: nothing that was measured depends on it"
 )
-LOSSES = (("loss_change", "loss_p_holm", 1), ("bleu_change", "bleu_p_holm", -1))
 
 
 def effect_names(table: HeadTable) -> dict[str, str]:
@@ -39,14 +36,6 @@ def with_verdicts(table: HeadTable) -> HeadTable:
         return table
     rows = {head: {COLUMN.name: _verdict(table, head), **row} for head, row in table.rows.items()}
     return replace(table, columns=[COLUMN, *table.columns], rows=rows)
-
-
-def needed(row: Mapping[str, Value]) -> bool:
-    """Whether loss or BLEU is worse without the head, beyond chance."""
-    return any(
-        sign * _number(row.get(change)) > 0 and _number(row.get(p), 1.0) < LEVEL
-        for change, p, sign in LOSSES
-    )
 
 
 def brightness_findings(table: HeadTable) -> list[str]:

@@ -7,8 +7,9 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from seq2seq.analysis.brightness import LEVEL, brightness_findings
+from seq2seq.analysis.brightness import brightness_findings
 from seq2seq.analysis.head_id import HeadId
+from seq2seq.analysis.needed import LEVEL
 from seq2seq.analysis.roles import NONE, main_role
 from seq2seq.analysis.similarity import ALIKE
 from seq2seq.analysis.tables import HeadTable

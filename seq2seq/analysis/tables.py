@@ -134,8 +134,10 @@ class HeadTable:
                 raise UserError(f"Two tables have a column {sorted(twice)[0]!r}: join only one.")
             columns += table.columns
             facts += [fact for fact in table.facts if fact not in facts]
+            names = {column.name for column in table.columns}  # rows may hold more, see `only`
             for head, row in table.rows.items():
-                rows.setdefault(head, {}).update(row)
+                found = {name: value for name, value in row.items() if name in names}
+                rows.setdefault(head, {}).update(found)
         return replace(self, columns=columns, rows=rows, facts=facts)
 
     def only(self, names: Collection[str]) -> HeadTable:

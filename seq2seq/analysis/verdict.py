@@ -7,12 +7,11 @@ from dataclasses import replace
 
 from seq2seq.analysis.head_id import HeadId
 from seq2seq.analysis.interchange import Interchange
+from seq2seq.analysis.needed import CARRIES, IDLE
 from seq2seq.analysis.tables import Column, HeadTable, Value
 from seq2seq.analysis.trace import strongest
 
 PART = Column("part", "", "decides; carries; bright but idle: looks right, moves nothing; or idle")
-CARRIES = 0.1  # least effect of a head that is said to carry something
-IDLE = 0.05  # most effect of a head that is said to carry nothing
 DECIDES = 0.5  # least effect, and least flips beyond doubt, of a head that decides by itself
 CHANCE = 0.25  # of pairs right
 BRIGHT = 0.5  # least share of links that a head looks along to be bright

@@ -273,10 +273,10 @@ def test_a_table_of_heads_stands_beside_the_weights() -> None:
     data = Parsed(html([make_record()], table=HeadTable(columns, rows))).data
     assert data["roles"] == {"cross.2.1": "previous token"}
     assert data["statistics"] == {
-        "corpus: loss_change [nats]": {"cross.2.1": 0.25},
+        "Δloss [nats]": {"cross.2.1": 0.25},
         "corpus: entropy [nats]": {"cross.2.1": 1.5, "enc.0.3": 0.5},
     }
-    assert data["evidence"] == ["corpus: loss_change [nats]"]
+    assert data["evidence"] == ["Δloss [nats]"]
 
 
 def test_alternatives_go_into_pages_of_pieces_only() -> None:

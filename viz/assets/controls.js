@@ -123,13 +123,15 @@ function renderTexts() {
   $("label-b").hidden = offered(true).length < 2;
   const footer = [...new Set([A(), ...(state.other < 0 ? [] : [B()])].flatMap((one) => [one.provenance, ...one.notes]))];
   if (level() === "word") for (const [side, words] of Object.entries(A().words)) if (words.unspaced) footer.push(`The ${side === "src" ? "source" : "target"} does not space its words: pieces are shown.`);
+  if (measured(A())) footer.push(...(data.measured.length ? [`Numbers of heads: ${data.measured.join(" · ")}`] : []));
   $("provenance").replaceChildren(...[...new Set(footer)].map((text) => el("p", { textContent: text })), el("p", { textContent: "Attention shows where a head looked, not what the model used: judge by what changes when the head is off." }));
 }
 
 function renderSort() {
   const roles = [...new Set(allRoles())].sort();
   const kinds = [...Object.entries(BUILT_IN), ...Object.keys(data.statistics).map((name) => [name, name])];
-  const options = [["", "as in the model"], ...kinds.flatMap(([name, text]) => [[name, `${text}, high first`], [`-${name}`, `${text}, low first`]]), ...roles.map((role) => [`role:${role}`, `role: ${role}`])];
+  roles.unshift(...Object.keys(data.meaning));
+  const options = [["", "as in the model"], ...kinds.flatMap(([name, text]) => [[name, `${text}, high first`], [`-${name}`, `${text}, low first`]]), ...roles.map((role) => [`role:${role}`, role in SIGNS ? `only ${SIGNS[role]} ${role}` : `role: ${role}`])];
   $("sort").replaceChildren(...options.map(([value, textContent]) => el("option", { value, textContent })));
 }
 
@@ -161,7 +163,8 @@ function render() {
   }[state.view];
   $("note").textContent = [...notes, hiddenNote(map)].filter(Boolean).join(" · ");
   const described = (state.view === "map" && ["both", "diff"].includes(state.compare) ? [A(), B()] : [shown()]).filter((one) => one?.byId.has(current()));
-  $("facts").replaceChildren(...described.map((one) => el("div", { textContent: (described.length > 1 ? (one === A() ? "A: " : "B: ") : "") + factsOf(current(), statistics(one, current(), level())) })));
+  const named = (one, text) => (text && described.length > 1 ? `${one === A() ? "A" : "B"}: ${text}` : text);
+  $("facts").replaceChildren(...described.flatMap((one) => factsOf(current(), one).map((text, i) => el(i ? "b" : "div", { textContent: named(one, text) }))));
   $("stepper").hidden = state.view !== "steps";
   $("sort").value = state.sort;
   $("least").value = state.least;

@@ -11,7 +11,18 @@ function valueOf(name, id) {
   return data.statistics[name]?.[id] ?? null;
 }
 
-// [statistic, descending, role]: "-entropy" is entropy, lowest first; "role:x" keeps heads of role x.
+// What depends on a head, where it was measured on these weights: "carries", "needed", "idle" or "".
+// A head is called idle where it looks hard: that a dim one carries nothing surprises nobody.
+const SIGNS = { carries: "●", needed: "◐", idle: "○" };
+const BRIGHT = 0.5; // mean highest weight on words
+const measured = (record) => !data.hash || !record.hash || data.hash === record.hash;
+function markOf(id, record = shown()) {
+  const mark = (measured(record) && record.byId.has(id) && data.marks[id]) || "";
+  return mark === "idle" && statistics(record, id, level()).peak < BRIGHT ? "" : mark;
+}
+const meaningOf = (mark) => `${mark}: ${mark === "idle" ? `highest on words ≥ ${BRIGHT} here, yet ` : ""}${data.meaning[mark]}`;
+
+// {name of a statistic, rising, role}: "-entropy" is entropy, lowest first; "role:x" keeps heads of role x.
 function order() {
   const role = state.sort.startsWith("role:") ? state.sort.slice(5) : "";
   const rising = state.sort.startsWith("-");
@@ -23,7 +34,7 @@ function order() {
 function ranking() {
   const { name, rising, role } = order();
   let list = shown().list[state.kind].map((one) => ({ ...one, value: name ? valueOf(name, one.id) : null }));
-  if (role) list = list.filter((one) => data.roles[one.id] === role);
+  if (role) list = list.filter((one) => [data.roles[one.id], markOf(one.id)].includes(role));
   if (!name) return { list, name, role };
   list = list.filter((one) => one.value !== null).sort((x, y) => (rising ? x.value - y.value : y.value - x.value));
   const values = list.map((one) => one.value);
@@ -79,18 +90,20 @@ function tile(one) {
   const which = state.compare === "diff" && comparing() ? "diff" : "weight";
   const map = which === "diff" ? drawnDifference(one.id) : drawn(shown(), one.id);
   if (map) thumbnail(canvas, map, which, pair()[1]);
-  const found = statistics(shown(), one.id, level());
-  const value = one.value === null ? "" : `, ${one.value.toFixed(2)}`;
-  const button = el("button", { role: "gridcell", type: "button", "aria-label": `${place(one.id)}${value}`, title: `${place(one.id)}: ${factsOf(one.id, found)}` }, canvas);
+  const mark = markOf(one.id);
+  const value = (mark && `, ${mark}`) + (one.value === null ? "" : `, ${one.value.toFixed(2)}`);
+  const button = el("button", { role: "gridcell", type: "button", "aria-label": `${place(one.id)}${value}`, title: `${place(one.id)}: ${factsOf(one.id).filter(Boolean).join(" · ")}` }, canvas);
   button.dataset.id = one.id;
   const name = order().name || order().role ? `L${one.layer} H${one.head}` : `H${one.head}`;
-  button.append(el("span", { className: "name", textContent: name }));
+  button.append(el("span", { className: "name", textContent: mark ? `${name} ${SIGNS[mark]}` : name }));
   if (one.value !== null) button.append(el("b", { textContent: one.value.toFixed(2) }));
   return button;
 }
 
 const OFFSETS = { "-1": "previous token", 0: "same token", 1: "next token" };
-function factsOf(id, found) {
+// Of a head: what it does in this sentence, and what is known to depend on it: [text, text].
+function factsOf(id, record = shown()) {
+  const found = statistics(record, id, level());
   const facts = [`entropy ${found.entropy.toFixed(2)} nats`, `highest on words ${found.peak.toFixed(2)}`];
   if (found.offset !== null) {
     const offset = OFFSETS[found.offset] ?? `offset ${found.offset > 0 ? "+" : "−"}${Math.abs(found.offset)}`;
@@ -99,10 +112,19 @@ function factsOf(id, found) {
   facts.push(`special ${(100 * found.special).toFixed(0)} %`);
   if (found.added !== null) facts.push(`norm ${found.added.toFixed(2)}, special ${(100 * found.addedSpecial).toFixed(0)} % of it`);
   if (found.distance !== null) facts.push(`distance ${found.distance.toFixed(1)}`);
+  if (!measured(record)) return [facts.join(" · "), ""];
   if (data.roles[id]) facts.push(`role: ${data.roles[id]}`);
-  const { name } = order(); // what heads are sorted by, and what says that something depends on them
-  for (const one of new Set([...(name in data.statistics ? [name] : []), ...data.evidence])) if (id in data.statistics[one]) facts.push(`${one} ${number(data.statistics[one][id])}`);
-  return facts.join(" · ");
+  const mark = markOf(id, record);
+  const known = mark ? [`${SIGNS[mark]} ${mark}`] : [];
+  const { name } = order(); // what heads are sorted by
+  const told = (name, list) => {
+    if (!(id in (data.statistics[name] ?? {}))) return;
+    const [, what, unit = ""] = name.match(/^(.*?)( \[.*)?$/);
+    list.push(`${what} ${number(data.statistics[name][id])}${unit.replace("[", "").replace("]", "")}`);
+  };
+  if (!data.evidence.includes(name)) told(name, facts);
+  for (const one of data.evidence) told(one, known);
+  return [facts.join(" · "), known.join(" · ")];
 }
 
 function renderLegend() {
@@ -122,7 +144,8 @@ function renderLegend() {
   });
   const what = state.weight === "norm" ? "‖α f(x)‖" : "weight";
   const name = diff ? `B − A, ${what}` : root ? `${what}, square-root scale` : what;
-  $("legend").replaceChildren(el("span", { textContent: name }), canvas, el("div", { className: "ticks" }, ...marks));
+  const signs = Object.keys(data.meaning).map((mark) => el("p", { textContent: `${SIGNS[mark]} ${meaningOf(mark)}` }));
+  $("legend").replaceChildren(el("span", { textContent: name }), canvas, el("div", { className: "ticks" }, ...marks), ...signs);
 }
 
 // Keys of the grid: arrows move, Enter opens the map, x lays a head over the others.

@@ -15,6 +15,7 @@ function picture() {
   const title = $("heading").textContent;
   write(title[0].toUpperCase() + title.slice(1), { size: 15, bold: true });
   write(`${A().text.source} → ${A().text.target}`, { size: 11, fill: ink.soft });
+  for (const fact of $("facts").children) write(fact.textContent, { size: 11, bold: fact.tagName === "B" });
   if (comparing()) write(`${state.compare === "diff" ? "B − A" : "A, B"} · A: ${caption(A())} · B: ${caption(B())}`, { size: 11, fill: ink.soft });
   write($("note").textContent, { size: 11, fill: ink.soft });
   if (state.view === "steps") write(said, { size: 11 });
