@@ -18,7 +18,10 @@ from seq2seq.errors import UserError
 
 if TYPE_CHECKING:
     from seq2seq.analysis.intervene import HeadId
+    from seq2seq.config import DecodeConfig
+    from seq2seq.decoding.translator import Translator
     from seq2seq.model.transformer import Transformer
+    from seq2seq.run_folder import LoadedRun
 
 INTERRUPTED = 130  # exit status: 128 + SIGINT, as shells count
 
@@ -101,6 +104,43 @@ def add_precision_option(parser: argparse.ArgumentParser) -> None:
         help="fp32 (default); bf16 or fp16, often twice as fast, for a word here and there; auto: "
         "what the device does fastest",
     )
+
+
+def add_backend_options(parser: argparse.ArgumentParser) -> None:
+    """Add --backend and --compute-type, which `make_translator` obeys."""
+    parser.add_argument(
+        "--backend",
+        choices=("pytorch", "ctranslate2"),
+        default="pytorch",
+        help="what decodes: pytorch (default), or the C++ library CTranslate2, an extra package",
+    )
+    parser.add_argument(
+        "--compute-type",
+        metavar="TYPE",
+        help="arithmetic of --backend ctranslate2: float32 (default), int8 for speed, …",
+    )
+
+
+def make_translator(args: argparse.Namespace, run: LoadedRun, decode: DecodeConfig) -> Translator:
+    """The translator that --backend names.
+
+    Raises:
+        UserError: options that it cannot obey, or what it needs is missing.
+    """
+    from seq2seq.decoding.translator import Translator
+
+    if args.backend == "pytorch":
+        if args.compute_type:
+            raise UserError("--compute-type is for --backend ctranslate2; see --precision.")
+        return Translator(run.model, run.tokenizer, decode)
+    from seq2seq.decoding.ctranslate2 import CTranslate2Translator
+
+    if args.without_heads or args.precision != "fp32":
+        raise UserError(
+            "--without-heads and --precision are for PyTorch: leave out --backend ctranslate2 "
+            "(whose arithmetic is set by --compute-type)."
+        )
+    return CTranslate2Translator(run, args.checkpoint, args.compute_type or "float32", decode)
 
 
 def add_heads_option(parser: argparse.ArgumentParser) -> None:

@@ -14,12 +14,14 @@ from seq2seq.choices import DataKind, Precision
 from seq2seq.cli.args import (
     SEARCH_OPTIONS,
     Parser,
+    add_backend_options,
     add_heads_option,
     add_model_options,
     add_precision_option,
     add_search_options,
     chosen,
     heads_off,
+    make_translator,
     progress_bar,
     show_warnings,
 )
@@ -105,6 +107,7 @@ def parser() -> Parser:
     )
     add_model_options(result, required=False)
     add_precision_option(result)
+    add_backend_options(result)
     add_heads_option(result)
     test = result.add_argument_group("test set")
     test.add_argument(
@@ -206,7 +209,6 @@ def _translate_and_measure(
     args: argparse.Namespace, test: TestSet, decode: DecodeConfig
 ) -> tuple[list[str], Scores, dict[str, Any]]:
     """Translations, scores with perplexity, and the model's step and heads switched off, if any."""
-    from seq2seq.decoding.translator import Translator
     from seq2seq.device import share_freed_memory
     from seq2seq.evaluation import check_counts, perplexity
     from seq2seq.run_folder import load_run
@@ -217,7 +219,7 @@ def _translate_and_measure(
     run = load_run(
         args.run, device=args.device, checkpoint=args.checkpoint, precision=args.precision
     )
-    translator = Translator(run.model, run.tokenizer, decode)
+    translator = make_translator(args, run, decode)
     with heads_off(run.model, args.without_heads) as off:
         with progress_bar("translating") as show:
             hypotheses = [t.text for t in translator.translate(sources, progress=show)]
@@ -228,6 +230,8 @@ def _translate_and_measure(
     facts: dict[str, Any] = {"step": run.step}
     if args.precision != Precision.fp32:
         facts["precision"] = args.precision
+    if args.backend != "pytorch":
+        facts["backend"] = f"{args.backend} {args.compute_type or 'float32'}"
     if off:
         facts["without_heads"] = list(map(str, off))
     return hypotheses, dataclasses.replace(scores, perplexity=surprise), facts

@@ -14,12 +14,14 @@ from typing import TYPE_CHECKING
 from seq2seq.cli.args import (
     SEARCH_OPTIONS,
     Parser,
+    add_backend_options,
     add_heads_option,
     add_model_options,
     add_precision_option,
     add_search_options,
     chosen,
     heads_off,
+    make_translator,
     progress_bar,
     refuse_same_file,
     show_warnings,
@@ -85,6 +87,7 @@ def parser() -> Parser:
     add_model_options(result)
     add_heads_option(result)
     add_precision_option(result)
+    add_backend_options(result)
     result.add_argument("--input", metavar="FILE", help="text to translate (default: stdin)")
     result.add_argument("--output", metavar="FILE", help="appears when complete (default: stdout)")
     result.add_argument("--n-best", type=int, metavar="K", help="translations of each line")
@@ -100,7 +103,6 @@ def load_translator(args: argparse.Namespace) -> Translator:
         UserError: no such run, or a wrong setting.
     """
     from seq2seq.cli.configure import compose
-    from seq2seq.decoding.translator import Translator
     from seq2seq.device import share_freed_memory
     from seq2seq.run_folder import load_run
 
@@ -111,7 +113,7 @@ def load_translator(args: argparse.Namespace) -> Translator:
     start = TranslateConfig(decode=dataclasses.replace(run.config.decode, n_best=1))
     values = chosen(args, SEARCH_OPTIONS)
     config = compose("translate", TranslateConfig, args.overrides, values, start=start)
-    return Translator(run.model, run.tokenizer, config.decode)
+    return make_translator(args, run, config.decode)
 
 
 def fixed_lines(translation: Translation, n_best: int) -> list[str]:
