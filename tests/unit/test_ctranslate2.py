@@ -69,7 +69,7 @@ def make_run(folder: Path, updates: int = 0, **options: object) -> LoadedRun:
     "options",
     [
         {},
-        {"norm": "pre"},
+        {"norm": "pre", "tying": "none"},
         {"norm": "pre", "activation": "gelu", "tying": "none"},
         {"positions": "learned", "tying": "decoder", "max_positions": 600},
     ],
