@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING
 from seq2seq.analysis.brightness import with_verdicts
 from seq2seq.analysis.findings import findings
 from seq2seq.analysis.roles import Thresholds
-from seq2seq.analysis.similarity import Distances
 from seq2seq.analysis.tables import HeadTable, read_table
 from seq2seq.cli.args import (
     Parser,
@@ -24,6 +23,7 @@ from seq2seq.cli.args import (
 )
 from seq2seq.cli.evaluate import EvaluateConfig, TestSet, configure, test_set
 from seq2seq.errors import UserError
+from viz.heads_data import add_knowledge_options, annotation, check_annotated, rarity
 from viz.report_args import (
     add_pair_options,
     check_pair_options,
@@ -36,6 +36,8 @@ from viz.report_files import files, place
 from viz.style import FORMATS
 
 if TYPE_CHECKING:
+    from seq2seq.analysis.links import LinkCounts
+    from seq2seq.analysis.survey import Survey
     from seq2seq.decoding.translator import Translator
 
 METRICS = ("loss", "bleu")
@@ -51,6 +53,7 @@ Writes, into a folder,
   heads.html                what stands out, the table, and the pictures; needs no network
   heads.csv, heads.md       a row for each head; first lines say where the numbers come from
   similarity_KIND.csv       the divergence of every pair of heads
+  relations.csv             with trees: every head and kind of grammatical link
   heads_NAME.png            the pictures, for --format png (svg, pdf)
 
 An earlier report is never written over: another one goes to heads-2 and so on; the same command
@@ -61,6 +64,7 @@ seq2seq heads --run runs/demo
 seq2seq heads --run runs/demo --ablate loss,bleu --limit 200 --beam 1
 seq2seq heads --run runs/demo --source news.en --reference news.de --format pdf
 seq2seq heads --run runs/demo --join runs/demo/trace/heads.csv
+seq2seq heads --run runs/mine --deps dev.conllu --freq english.tsv
 """
 
 
@@ -72,18 +76,19 @@ def heads(argv: list[str]) -> int:
     _check(args)
     config = configure(args)
     test = test_set(args, config.data)
-    table, distances = _measure(args, config, test)
+    table, found = _measure(args, config, test)
     for path, other in zip(args.join, joined, strict=True):
         _same_weights(table, other, path)
         table = table.joined(other)
     table = with_verdicts(table)
     content = files(
         table,
-        distances,
+        found.distances,
         title=f"Heads of {Path(args.run).resolve().name}",
         formats=args.format,
         also=[name for other in joined for name in worth_showing(other)],
     )
+    content |= _relations(args, table, found.links)
     folder = place(Path(args.out or Path(args.run) / "heads"), content)
     print(*findings(table), sep="\n")
     print(*(f"  {folder / name}" for name in content if not name.startswith("heads_")), sep="\n")
@@ -96,6 +101,7 @@ def parser() -> Parser:
     add_model_options(result)
     add_heads_option(result)
     add_pair_options(result)
+    add_knowledge_options(result)
     what = result.add_argument_group("what is measured")
     add = what.add_argument
     add("--ablate", type=_metrics, default=(), metavar="M,M", help="switch heads off: loss,bleu")
@@ -173,7 +179,7 @@ def _same_weights(table: HeadTable, other: HeadTable, path: str) -> None:
 
 def _measure(
     args: argparse.Namespace, config: EvaluateConfig, test: TestSet
-) -> tuple[HeadTable, dict[str, Distances]]:
+) -> tuple[HeadTable, Survey]:
     from seq2seq.analysis.survey import Options, survey
     from seq2seq.decoding.translator import Translator
     from seq2seq.run_folder import load_run
@@ -181,17 +187,33 @@ def _measure(
     run = load_run(args.run, device=args.device, checkpoint=args.checkpoint)
     pairs, left_out = usable_pairs(args, run, test)
     limits = Thresholds(**{name: getattr(args, f"role_{name}") for name in vars(Thresholds())})
-    options = Options(special_rows=args.special_rows, thresholds=limits)
+    ranks, ranked = rarity(args, run, config)
+    annotate = annotation(args, config, test)
+    options = Options(
+        special_rows=args.special_rows, ranks=ranks, annotate=annotate, thresholds=limits
+    )
     with heads_off(run.model, args.without_heads) as off:
         with progress_bar("looking") as show:
             found = survey(run.model, run.tokenizer, pairs, options, progress=show)
+        known = [*check_annotated(args, found.links, len(pairs)), ranked]
         translator = Translator(run.model, run.tokenizer, config.decode)
         ablations = list(_ablations(args, translator, pairs, test.target_lang))
     rows = "all rows" if args.special_rows else "rows of words (not of <s>, </s>)"
-    more = [f"targets given · pieces · {rows}", *left_out, *(f"without {head}" for head in off)]
+    more = [f"targets given · pieces · {rows}", *left_out, *known]
+    more += [f"without {head}" for head in off]
     origin = facts(args, run, test, len(pairs), more)
     table = HeadTable(found.table.columns, found.table.rows, origin)
-    return table.joined(*ablations), found.distances
+    return table.joined(*ablations), found
+
+
+def _relations(args: argparse.Namespace, table: HeadTable, links: LinkCounts) -> dict[str, bytes]:
+    """The file of every head and grammatical link, where these are known."""
+    from seq2seq.analysis.syntax import relations
+
+    if not links.sentences:
+        return {}
+    listing = relations(links, args.role_syntactic).with_facts(table.facts)
+    return {"relations.csv": listing.to_csv().encode("utf-8")}
 
 
 def _ablations(

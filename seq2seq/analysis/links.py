@@ -1,40 +1,37 @@
-"""The grammar probe: which heads look along grammatical links (subject, object, attribute, …).
+"""Which heads look along links between words (subject, object, attribute, …): weights only.
 
-For each link of the embedded grammar, from one word's row: does the other word get more weight than
-any further word of the sentence? Encoder heads are asked about the English links, from the row
-of the word; decoder heads about the German ones, from the row that writes the later word. Cross
-heads look from one language into the other: that is alignment. Compare Voita et al. 2019, section
-5.2, and Clark et al. 2019, section 4.2.
+From one word's row: does the other word of the link get more weight than any further word?
+Encoder heads are asked about links of the source, from the row of the word; decoder heads about
+links of the target, from the row that writes the later word. Cross heads look from one language
+into the other: that is alignment. Voita et al. 2019, section 5.2; Clark et al. 2019, section 4.2.
 """
 
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import NamedTuple
 
-import torch
-from torch import Tensor
+import numpy as np
 
-from seq2seq.analysis.contrast import padded
+from seq2seq.analysis.capture import capture_each
 from seq2seq.analysis.head_id import HeadId
 from seq2seq.analysis.intervals import wilson
-from seq2seq.analysis.intervene import attentions, head_numbers
 from seq2seq.analysis.minimal_pair import word_pieces
-from seq2seq.analysis.observe import undisturbed
 from seq2seq.analysis.pairs import PieceTokenizer
 from seq2seq.analysis.tables import Column, Value
 from seq2seq.analysis.trace import Listing
-from seq2seq.config import BOS, EOS
+from seq2seq.attention_maps import Array, AttentionMaps
 from seq2seq.data.grammar import GrammarPair, words
 from seq2seq.model.transformer import Transformer
 
-BATCH = 64  # sentences in one pass
 TO_HEAD, TO_DEPENDENT = "to head", "to dependent"
+SIDES = {"enc": "source", "dec": "target"}
 COLUMNS = (
     Column("link"),
     Column("direction", "", "from the dependent to its head (noun, verb), or back"),
-    Column("kind", "", "enc: the English links; dec: the German ones, from the row that writes"),
+    Column("kind", "", "enc: links of the source; dec: of the target, from the row that writes"),
     Column("best", "", "the head of this kind that is right most often"),
     Column("right", "", "share of links whose other word gets the most weight of all words"),
     Column("low", "", "lower end of its 95 % interval (Wilson); the best of many is flattered"),
@@ -44,17 +41,107 @@ COLUMNS = (
     Column("links", "", "how many were asked about"),
 )
 
-Question = tuple[str, str, str]
-"""Link, direction, and kind of attention."""
+
+class Question(NamedTuple):
+    """What heads of a kind are asked."""
+
+    link: str
+    direction: str
+    kind: str
 
 
 @dataclass(frozen=True)
-class _Sentence:
-    pair: GrammarPair
-    source: list[int]
-    target_in: list[int]
-    source_words: list[list[int]]  # positions of each word's pieces
-    target_words: list[list[int]]  # the same in `target_in`
+class Parsed:
+    """The words of a sentence and the links among them.
+
+    Attributes:
+        words: in order; together they spell the sentence without its spaces.
+        links: (name, number of the head word, number of the dependent word).
+    """
+
+    words: Sequence[str]
+    links: Sequence[tuple[str, int, int]]
+
+
+Annotation = Mapping[str, Parsed]
+"""Of a sentence pair: "source" and "target" → its words and links, as far as they are known."""
+
+
+@dataclass
+class LinkCounts:
+    """How often each head finds the other word of a link, over a stream of records.
+
+    Attributes:
+        itself: whether a head may also choose the asking word, and is then wrong.
+        sentences: counted so far.
+        hits: question → head → links found.
+        offsets: question → offset in words → links that lie there.
+    """
+
+    itself: bool = False
+    sentences: int = 0
+    hits: dict[Question, Counter[HeadId]] = field(default_factory=lambda: defaultdict(Counter))
+    offsets: dict[Question, Counter[int]] = field(default_factory=lambda: defaultdict(Counter))
+    _heads: dict[str, list[HeadId]] = field(default_factory=lambda: defaultdict(list))
+
+    def add(self, maps: AttentionMaps, annotation: Annotation) -> bool:
+        """Count one sentence; False if its pieces spell other words than the annotation."""
+        found = {}
+        for kind, side in SIDES.items():
+            if side in annotation and maps.layers(kind):
+                read = maps.src if kind == "enc" else maps.tgt_in
+                control = maps.special["src" if kind == "enc" else "tgt_in"]
+                pieces = ["" if c else p for p, c in zip(read, control, strict=True)]
+                positions = word_pieces(pieces, annotation[side].words)
+                if positions is None:
+                    return False
+                found[kind] = positions
+        for kind, positions in found.items():
+            self._count(kind, maps, positions, annotation[SIDES[kind]].links)
+        self.sentences += 1
+        return True
+
+    def count(self, question: Question) -> int:
+        """How many links were asked about."""
+        return self.offsets[question].total()
+
+    def shares(self, question: Question) -> dict[HeadId, float]:
+        """The links that each head found, of all that were asked about."""
+        total = self.count(question)
+        return {head: self.hits[question][head] / total for head in self._heads[question.kind]}
+
+    def best_offset(self, question: Question) -> tuple[int, float]:
+        """The fixed offset, in words, at which most links lie, and its share of them."""
+        offset, hits = self.offsets[question].most_common(1)[0]
+        return offset, hits / self.count(question)
+
+    def _count(
+        self,
+        kind: str,
+        maps: AttentionMaps,
+        positions: list[list[int]],
+        links: Sequence[tuple[str, int, int]],
+    ) -> None:
+        asked = list(_questions(kind, links))
+        for question, start, answer in asked:
+            self.offsets[question][answer - start] += 1
+        layers = zip(maps.layer_ids[kind], maps.layers(kind), maps.head_ids[kind], strict=True)
+        for layer, weights, numbers in layers:
+            heads = [HeadId(kind, layer, number) for number in numbers]
+            self._heads[kind] += [head for head in heads if head not in self._heads[kind]]
+            received = np.stack([weights[:, :, at].sum(-1) for at in positions], -1)  # [H, q, w]
+            for question, start, answer in asked:
+                right = self._chosen(received, kind, positions[start], start) == answer
+                for head, hit in zip(heads, right.tolist(), strict=True):
+                    self.hits[question][head] += hit
+
+    def _chosen(self, received: Array, kind: str, pieces: list[int], word: int) -> Array:
+        """The word that each head [H] gives most weight, from a word's row."""
+        # A decoder row reads one token and writes the next: the word is written one row earlier.
+        row = received[:, pieces].mean(1) if kind == "enc" else received[:, pieces[0] - 1].copy()
+        if not self.itself:
+            row[:, word] = -1
+        return np.asarray(row.argmax(-1))
 
 
 def probe_links(
@@ -67,83 +154,49 @@ def probe_links(
         tokenizer: makes pieces of text.
         pairs: of the grammar; those that its pieces do not spell are left out.
     """
-    hits: dict[Question, Counter[HeadId]] = defaultdict(Counter)
-    offsets: dict[Question, Counter[int]] = defaultdict(Counter)
-    sentences = [s for s in (_sentence(tokenizer, pair) for pair in pairs) if s is not None]
-    for start in range(0, len(sentences), BATCH):
-        _count(model, sentences[start : start + BATCH], hits, offsets)
-    rows = [_row(question, hits[question], offsets[question]) for question in sorted(offsets)]
-    return Listing(COLUMNS, rows, [f"{len(sentences)} sentences of the embedded grammar"])
+    counts = LinkCounts()
+    sentences = list(pairs)
+    records = capture_each(
+        model, tokenizer, (p.source for p in sentences), (p.target for p in sentences)
+    )
+    for maps, pair in zip(records, sentences, strict=True):
+        counts.add(maps, grammar_annotation(pair))
+    rows = [_row(counts, question) for question in sorted(counts.offsets)]
+    return Listing(COLUMNS, rows, [f"{counts.sentences} sentences of the embedded grammar"])
 
 
-def _sentence(tokenizer: PieceTokenizer, pair: GrammarPair) -> _Sentence | None:
-    source = tokenizer.encode_source([pair.source])[0]
-    target = tokenizer.encode_target([pair.target])[0]
-    spelled = word_pieces(tokenizer.source_pieces(source), words(pair.source))
-    written = word_pieces(tokenizer.target_pieces(target), words(pair.target))
-    if spelled is None or written is None:
-        return None
-    read = [[place + 1 for place in places] for places in written]  # behind BOS
-    return _Sentence(pair, [*source, EOS], [BOS, *target], spelled, read)
-
-
-def _count(
-    model: Transformer,
-    batch: list[_Sentence],
-    hits: dict[Question, Counter[HeadId]],
-    offsets: dict[Question, Counter[int]],
-) -> None:
-    device = next(model.parameters()).device
-    source = padded([s.source for s in batch], max(len(s.source) for s in batch), device)
-    length = max(len(s.target_in) for s in batch)
-    with undisturbed(model):
-        found = model.attention_weights(
-            source, padded([s.target_in for s in batch], length, device)
+def grammar_annotation(
+    pair: GrammarPair, names: Mapping[str, str] | None = None
+) -> dict[str, Parsed]:
+    """What the grammar knows of both sides; `names` gives its links other names."""
+    names = names or {}
+    return {
+        side: Parsed(
+            words(text),
+            [(names.get(li.kind, li.kind), li.head, li.dependent) for li in pair.links
+             if li.side == side],
         )
-    layers = {"enc": found.encoder, "dec": found.decoder}
-    for row, sentence in enumerate(batch):
-        for question, asked, answer in _questions(sentence.pair):
-            offsets[question][answer - asked] += 1
-        for (kind, layer), attention in attentions(model).items():
-            if kind == "cross":
-                continue
-            chosen = _most(layers[kind][layer][row], kind, sentence)  # [H, words]
-            for question, asked, answer in _questions(sentence.pair):
-                if question[2] == kind:
-                    right = (chosen[asked] == answer).tolist()
-                    for head, hit in zip(head_numbers(attention), right, strict=True):
-                        hits[question][HeadId(kind, layer, head)] += hit
+        for side, text in (("source", pair.source), ("target", pair.target))
+    }  # fmt: skip
 
 
-def _most(weights: Tensor, kind: str, sentence: _Sentence) -> list[Tensor]:
-    """For each word, the other word that each head [H] gives most weight, itself left out."""
-    places = sentence.source_words if kind == "enc" else sentence.target_words
-    received = torch.stack([weights[:, :, at].sum(-1) for at in places], -1)  # [H, queries, words]
-    found = []
-    for word, at in enumerate(places):
-        queries = at if kind == "enc" else [at[0] - 1]  # the row that writes its first piece
-        row = received[:, queries].mean(1).clone()
-        row[:, word] = -1
-        found.append(row.argmax(-1).cpu())
-    return found
-
-
-def _questions(pair: GrammarPair) -> Iterator[tuple[Question, int, int]]:
+def _questions(
+    kind: str, links: Sequence[tuple[str, int, int]]
+) -> Iterator[tuple[Question, int, int]]:
     """Question, word whose row is asked, word that should be found."""
-    for link in pair.links:
-        kind = "enc" if link.side == "source" else "dec"
+    for name, head, dependent in links:
         for direction, asked, answer in (
-            (TO_HEAD, link.dependent, link.head),
-            (TO_DEPENDENT, link.head, link.dependent),
+            (TO_HEAD, dependent, head),
+            (TO_DEPENDENT, head, dependent),
         ):
             if kind == "enc" or answer < asked:  # the decoder sees only what is written
-                yield (link.kind, direction, kind), asked, answer
+                yield Question(name, direction, kind), asked, answer
 
 
-def _row(question: Question, hits: Counter[HeadId], offsets: Counter[int]) -> list[Value]:
-    count = offsets.total()
-    best = max(hits, key=lambda head: hits[head])
-    low, high = wilson(hits[best], count)
-    offset, at_offset = offsets.most_common(1)[0]
-    share = hits[best] / count
-    return [*question, str(best), share, low, high, offset, at_offset / count, count]
+def _row(counts: LinkCounts, question: Question) -> list[Value]:
+    shares = counts.shares(question)
+    best = max(shares, key=lambda head: shares[head])
+    low, high = wilson(counts.hits[question][best], counts.count(question))
+    offset, at_offset = counts.best_offset(question)
+    asked = counts.count(question)
+    return [*question, str(best), shares[best], low, high, offset, at_offset, asked]

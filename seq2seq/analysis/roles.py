@@ -27,12 +27,14 @@ class Thresholds:
         rare: rows whose maximum is the rarest piece of the sentence.
         separator: mean weight on <s>, </s> and punctuation.
         broad: entropy / highest possible entropy.
+        syntactic: by which a head beats the best fixed offset at finding a kind of link.
     """
 
     positional: float = 0.9
     rare: float = 0.5
     separator: float = 0.6
     broad: float = 0.9
+    syntactic: float = 0.1
 
 
 class Role(NamedTuple):
@@ -56,9 +58,15 @@ def detect(table: HeadTable, limits: Thresholds | None = None) -> dict[HeadId, l
     return {head: _roles(table.rows[head], limits) for head in table.heads}
 
 
-def with_roles(table: HeadTable, limits: Thresholds | None = None) -> HeadTable:
-    """The table with a column of roles in front."""
+def with_roles(
+    table: HeadTable,
+    limits: Thresholds | None = None,
+    syntactic: Mapping[HeadId, list[Role]] | None = None,
+) -> HeadTable:
+    """The table with a column of roles in front: its own, and syntactic ones if they are given."""
     found = detect(table, limits)
+    for head, roles in (syntactic or {}).items():
+        found[head] = sorted(found[head] + roles, key=lambda role: -role.evidence)
     texts = {h: "; ".join(map(str, roles)) or NONE for h, roles in found.items()}
     rows = {head: {COLUMN.name: texts[head], **row} for head, row in table.rows.items()}
     return HeadTable([COLUMN, *table.columns], rows, table.facts)

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import tee
 
 from seq2seq.analysis import similarity
 from seq2seq.analysis.capture import capture_each
 from seq2seq.analysis.importance import importance
+from seq2seq.analysis.links import LinkCounts
 from seq2seq.analysis.norms import contribution_sizes
 from seq2seq.analysis.roles import Thresholds, with_roles
 from seq2seq.analysis.similarity import Distances, Similarity
 from seq2seq.analysis.statistics import HeadStatistics
+from seq2seq.analysis.syntax import Annotate, syntactic_roles, syntax_table
 from seq2seq.analysis.tables import HeadTable
 from seq2seq.data.lines import is_blank
 from seq2seq.data.tokenizer import CONTROL, Tokenizer
@@ -31,22 +33,32 @@ class Options:
         special_rows: also count the rows of control tokens.
         ranks: source piece → how many are more common, for the role of rare tokens; None: by their
             place in the tokenizer's vocabulary.
+        annotate: from a source sentence to its words and grammatical links, for syntactic roles;
+            None: no such roles.
         thresholds: of the roles.
         alike: nats; heads of one group differ on average by less.
     """
 
     special_rows: bool = False
     ranks: Mapping[str, int] | None = None
+    annotate: Annotate | None = None
     thresholds: Thresholds = field(default_factory=Thresholds)
     alike: float = similarity.ALIKE
 
 
 @dataclass(frozen=True)
 class Survey:
-    """What was found: a row for each head, and the divergences by kind."""
+    """What was found.
+
+    Attributes:
+        table: a row for each head.
+        distances: the divergences, by kind.
+        links: which heads look along which grammatical links, where these were annotated.
+    """
 
     table: HeadTable
     distances: dict[str, Distances]
+    links: LinkCounts = field(default_factory=LinkCounts)
 
 
 def survey(
@@ -70,13 +82,13 @@ def survey(
         UserError: no pairs, or one that is too long for the model.
     """
     options = options or Options()
-    table, distances = patterns(model, tokenizer, pairs, options, progress=progress)
-    table = table.joined(
+    found = patterns(model, tokenizer, pairs, options, progress=progress)
+    table = found.table.joined(
         contribution_sizes(model, tokenizer, pairs),
-        similarity.table(distances, options.alike),
+        similarity.table(found.distances, options.alike),
         importance(model, tokenizer, pairs),
     )
-    return Survey(table, distances)
+    return replace(found, table=table)
 
 
 def patterns(
@@ -86,7 +98,7 @@ def patterns(
     options: Options | None = None,
     *,
     progress: Progress | None = None,
-) -> tuple[HeadTable, dict[str, Distances]]:
+) -> Survey:
     """Roles and statistics of every head, and their divergences: what the weights alone say.
 
     The maps of one sentence are forgotten before the next ones are made.
@@ -106,14 +118,21 @@ def patterns(
     options = options or Options()
     ranks = piece_ranks(tokenizer) if options.ranks is None else options.ranks
     statistics = HeadStatistics(special_rows=options.special_rows, ranks=ranks)
-    compared = Similarity()
+    compared, links = Similarity(), LinkCounts(itself=True)
     sources, targets = tee(pairs)
     records = capture_each(model, tokenizer, (s for s, _ in sources), (t for _, t in targets))
     for done, maps in enumerate(records, start=1):
         statistics.add(maps)
         compared.add(maps)
+        annotation = options.annotate(maps.text["source"]) if options.annotate else None
+        if annotation:
+            links.add(maps, annotation)
         report(progress, done, len(pairs))
-    return with_roles(statistics.table(), options.thresholds), compared.distances()
+    limits = options.thresholds
+    table = with_roles(statistics.table(), limits, syntactic_roles(links, limits.syntactic))
+    if links.sentences:
+        table = table.joined(syntax_table(links))
+    return Survey(table, compared.distances(), links)
 
 
 def piece_ranks(tokenizer: Tokenizer) -> dict[str, int]:

@@ -143,8 +143,8 @@ def numbers_of(
     Raises:
         UserError: no pairs, or one that is too long for the model.
     """
-    table, distances = patterns(model, tokenizer, pairs)
-    joined = table.joined(similarity.table(distances))
+    found = patterns(model, tokenizer, pairs)
+    joined = found.table.joined(similarity.table(found.distances))
     return replace(joined, facts=list(facts))
 
 

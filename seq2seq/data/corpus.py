@@ -123,6 +123,25 @@ def named_split(config: DataConfig, name: str, trained_on: str | None = None) ->
     return pairs
 
 
+def first_pairs(config: DataConfig, count: int) -> list[Pair]:
+    """The first training pairs, or all if there are fewer; nothing behind them is read.
+
+    Raises:
+        UserError: the text is missing, or no text is named.
+    """
+    if config.kind is DataKind.grammar:
+        made = grammar.generate(
+            min(count, config.grammar_pairs), split="train", seed=config.grammar_seed
+        )
+        return [(pair.source, pair.target) for pair in made]
+    if config.kind is DataKind.multi30k:
+        return list(islice(multi30k.standard_splits(config)[0], count))
+    files = _pair_files(config, "train")
+    if files is None:
+        raise UserError("No training text is named.")
+    return list(islice(files, count))
+
+
 def _refuse_idle_options(config: DataConfig) -> None:
     """An option that this kind of corpus would ignore is a misunderstanding, so say so."""
     idle = [] if config.kind is DataKind.files else list(FILE_OPTIONS)

@@ -9,8 +9,9 @@ from html.parser import HTMLParser
 import pytest
 from attention_samples import SENTENCES, make_run
 
+from seq2seq.analysis.frequency import ranks, read_frequencies
 from seq2seq.analysis.intervene import all_heads
-from seq2seq.analysis.survey import piece_ranks, survey, usable
+from seq2seq.analysis.survey import Options, piece_ranks, survey, usable
 from seq2seq.analysis.tables import read_table
 from seq2seq.cli.main import main
 from seq2seq.errors import UserError
@@ -18,6 +19,13 @@ from seq2seq.run_folder import load_run
 
 FILES = {"heads.html", "heads.csv", "heads.md", "similarity_enc.csv", "similarity_dec.csv",
          "similarity_cross.csv"}  # fmt: skip
+
+
+@pytest.fixture(scope="module", autouse=True)
+def few_training_sentences():
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("viz.heads_data.SAMPLE", 300)
+        yield
 
 
 @pytest.fixture(scope="module")
@@ -202,6 +210,56 @@ def test_of_a_trace_effects_are_shown_and_the_verdict_rests_on_them(command, pla
     text = (place / "told" / "heads.html").read_text(encoding="utf-8")
     assert re.search(r'<th scope="col" data-name="subject_effect"', text)
     assert re.search(r'<th scope="col" class="more" data-name="effect_low"', text)
+
+
+def test_trees_give_syntactic_roles(monkeypatch, place):
+    """Trees are found by the text of the line, whatever their order, and may be of some lines."""
+    words = SENTENCES[1][0].rstrip(".").split()  # The database rejected the request
+    rows = [("The", 2, "det"), ("database", 3, "nsubj"), ("rejected", 0, "root"),
+            ("the", 5, "det"), ("request", 3, "obj"), (".", 3, "punct")]  # fmt: skip
+    assert [word for word, _, _ in rows][:5] == words
+    lines = [f"{i}\t{w}\t_\t_\t_\t_\t{h}\t{r}\t_\t_" for i, (w, h, r) in enumerate(rows, 1)]
+    (place / "a.conllu").write_text("\n".join(lines) + "\n", "utf-8")
+    source = place / "many.en"
+    source.write_text(f"{SENTENCES[1][0]}\n" * 30 + f"{SENTENCES[0][0]}\n", "utf-8")
+    (place / "many.de").write_text("Die Datenbank.\n" * 31, "utf-8")
+    monkeypatch.chdir(place)
+    files = ["--source", "many.en", "--reference", "many.de", "--deps", "a.conllu"]
+    options = ["--run", "run", "--device", "cpu", "--role-syntactic", "-2", "--out", "parsed"]
+    assert main(["heads", *files, *options]) == 0
+    text = (place / "parsed" / "relations.csv").read_text(encoding="utf-8")
+    assert "links of 30 of 31 sentences by a.conllu" in text
+    found = list(csv.DictReader(line for line in text.split("\n") if line and line[0] != "#"))
+    assert {row["link"] for row in found} == {"nsubj→head", "head→nsubj", "obj→head", "head→obj"}
+    assert {row["links"] for row in found} == {"30"}
+    table = read_table((place / "parsed" / "heads.csv").read_text(encoding="utf-8"), "x")
+    roles = table.texts("roles")  # all of them, for the margin is none
+    assert all(("nsubj→head" in text) == (head.kind == "enc") for head, text in roles.items())
+    assert len(table.values("syntactic")) == 8
+
+
+def test_trees_of_other_sentences_are_refused(command, place):
+    (place / "other.conllu").write_text("1\tNo\t_\t_\t_\t_\t0\troot\t_\t_\n", "utf-8")
+    status, _, error = command("--deps", "other.conllu", "--out", "never")
+    assert status == 2
+    assert "other.conllu holds no tree of any of the 3 sentences" in error
+
+
+def test_rare_words_are_those_of_a_list_or_of_the_training_text(command, place, monkeypatch):
+    monkeypatch.setattr("seq2seq.analysis.statistics.COMMON", 3)
+    (place / "freq.tsv").write_text("the 90\nroad 50\nwas 40\nanimal 7\nrequest 1\n", "utf-8")
+    run = load_run(place / "run", device="cpu")
+    counts = read_frequencies(place / "freq.tsv", run.tokenizer, "--freq")
+    expected = survey(run.model, run.tokenizer, SENTENCES, Options(ranks=ranks(counts))).table
+    for name, options in (("listed", ["--freq", "freq.tsv"]), ("unlisted", [])):
+        status, _, _ = command(*options, "--out", name)
+        assert status == 0
+        table = read_table((place / name / "heads.csv").read_text(encoding="utf-8"), "x")
+        fact = "rarity by freq.tsv" if options else "rarity by the first 300 training sentences"
+        assert fact in table.facts
+        same = table.values("rare") == pytest.approx(expected.values("rare"))
+        assert same == bool(options)
+    assert expected.values("rare")
 
 
 def test_numbers_of_other_weights_do_not_stand_beside(command, place):
