@@ -29,7 +29,9 @@ class Choice:
     heads: tuple[HeadId, ...]
 
     def __post_init__(self) -> None:
-        """Refuse heads that see one side only."""
+        """Refuse heads that see one side only, and no head at all."""
+        if not self.heads:
+            raise UserError("No cross-attention head is left in this model, so nothing aligns.")
         other = [str(head) for head in self.heads if head.kind != "cross"]
         if other:
             raise UserError(
@@ -66,7 +68,7 @@ def layer_choice(heads: Iterable[HeadId], layer: int) -> Choice:
     """
     cross = [head for head in heads if head.kind == "cross"]
     found = tuple(head for head in cross if head.layer == layer)
-    if not found:
+    if cross and not found:
         layers = ", ".join(map(str, sorted({head.layer for head in cross})))
         raise UserError(f"There is no cross-attention in layer {layer}: take one of {layers}.")
     return Choice(f"mean of layer {layer}", found)

@@ -85,13 +85,13 @@ class Similarity:
             AttentionError: its heads are not those of the sentences before.
         """
         for kind in KINDS:
-            if not maps.layers(kind):
-                continue
             heads = [
                 HeadId(kind, layer, head)
                 for layer, ids in zip(maps.layer_ids[kind], maps.head_ids[kind], strict=True)
                 for head in ids
             ]
+            if not heads:  # not captured, or all of them removed
+                continue
             if self._heads.setdefault(kind, heads) != heads:
                 raise AttentionError(f"The records of {kind} are of different models.")
             rows = ~maps.special[maps.query_side(kind)]

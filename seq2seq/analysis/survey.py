@@ -9,6 +9,7 @@ from itertools import tee
 from seq2seq.analysis import similarity
 from seq2seq.analysis.capture import capture_each
 from seq2seq.analysis.importance import importance
+from seq2seq.analysis.intervene import all_heads
 from seq2seq.analysis.links import LinkCounts
 from seq2seq.analysis.norms import contribution_sizes
 from seq2seq.analysis.roles import Thresholds, with_roles
@@ -115,6 +116,8 @@ def patterns(
     """
     if not pairs:
         raise UserError("There is no sentence pair to survey heads on.")
+    if not all_heads(model):
+        raise UserError("All heads of this model are removed, so there is nothing to look at.")
     options = options or Options()
     ranks = piece_ranks(tokenizer) if options.ranks is None else options.ranks
     statistics = HeadStatistics(special_rows=options.special_rows, ranks=ranks)

@@ -18,6 +18,7 @@ from model_samples import (
     tiny_model,
 )
 
+from seq2seq.analysis.align_heads import choices, layer_choice
 from seq2seq.analysis.capture import capture
 from seq2seq.analysis.flow import contributions
 from seq2seq.analysis.importance import importance
@@ -366,6 +367,28 @@ class TestLooking:
         found = survey(smaller, tokenizer, SENTENCES)
         assert found.table.heads == all_heads(smaller)
         assert [len(d.heads) for d in found.distances.values()] == [4, 5, 6]
+
+    def test_a_survey_of_a_model_with_a_kind_without_heads(self, tokenizer):
+        smaller = remove(make_model(tokenizer), CHOICES["all cross"].split())
+        found = survey(smaller, tokenizer, SENTENCES)
+        assert found.table.heads == all_heads(smaller)
+        assert list(found.distances) == ["enc", "dec"]
+
+    def test_a_model_without_any_head_has_nothing_to_look_at(self, tokenizer):
+        model = make_model(tokenizer)
+        with pytest.raises(UserError, match="All heads of this model are removed"):
+            survey(remove(model, all_heads(model)), tokenizer, SENTENCES)
+
+    def test_without_cross_attention_nothing_aligns(self):
+        left = all_heads(remove(some_model(), CHOICES["all cross"].split()))
+        for ask in (lambda: choices(left), lambda: layer_choice(left, 1)):
+            with pytest.raises(UserError, match="No cross-attention head is left in this model"):
+                ask()
+        left = all_heads(remove(some_model(), ["cross.1.0", "cross.1.1"]))
+        assert [c.name for c in choices(left)][:3] == ["mean of all heads", "mean of layer 0",
+                                                       "mean of layer 2"]  # fmt: skip
+        with pytest.raises(UserError, match="no cross-attention in layer 1: take one of 0, 2"):
+            layer_choice(left, 1)
 
 
 def test_pruning_step_by_step_through_files(tmp_path):
