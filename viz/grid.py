@@ -135,7 +135,10 @@ def overview(maps: AttentionMaps, kind: str, look: Look | None = None) -> Figure
     layers, heads = maps.layers(kind), sorted({h for ids in maps.head_ids[kind] for h in ids})
     if not heads:
         raise UserError(f"The record holds no {KIND_NAMES[kind]}, so there is nothing to draw.")
-    title = f"{_heading(kind)}, {_count(len(layers), 'layer')} × {_count(len(heads), 'head')}"
+    held = sum(map(len, maps.head_ids[kind]))
+    is_full = held == len(layers) * len(heads)
+    times = f"× {_count(len(heads), 'head')}" if is_full else f"with {_count(held, 'head')}"
+    title = f"{_heading(kind)}, {_count(len(layers), 'layer')} {times}"
     with drawing():
         shared = view(maps, kind, layers, look or Look())
         width, height = tile(shared)
@@ -152,7 +155,11 @@ def overview(maps: AttentionMaps, kind: str, look: Look | None = None) -> Figure
         for row, (index, weights) in enumerate(zip(maps.layer_ids[kind], layers, strict=True)):
             y = top + row * (height + TILE_GAP)
             sheet.text(0, y + height / 2 - TEXT_PT / 144, Line(f"layer {index}", TEXT_PT))
-            for number, matrix in zip(maps.head_ids[kind][row], weights, strict=True):
+            here = maps.head_ids[kind][row]
+            for number in set(heads) - set(here):
+                x = left + heads.index(number) * (width + TILE_GAP) + width / 2
+                sheet.text(x, y + height / 2 - TEXT_PT / 144, Line("–", TEXT_PT, GREY), "center")
+            for number, matrix in zip(here, weights, strict=True):
                 x = left + heads.index(number) * (width + TILE_GAP)
                 axes = sheet.axes(x, y, width, height)
                 axes.set_label(f"layer {index} head {number}")

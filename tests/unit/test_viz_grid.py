@@ -231,7 +231,7 @@ def test_overview_has_a_place_for_every_head_even_after_pruning() -> None:
     encoder, decoder = grid.overview(maps, "enc"), grid.overview(maps, "dec")
     assert len(maps_of(encoder)) == 5
     assert len(maps_of(decoder)) == 6
-    assert "2 layers × 4 heads" in title_of(encoder)
+    assert "2 layers with 5 heads" in title_of(encoder)
     assert "3 layers × 2 heads" in title_of(decoder)
     labels = [axes.get_label() for axes in maps_of(encoder)]
     assert labels == [*(f"layer 0 head {i}" for i in range(4)), "layer 1 head 3"]
@@ -381,7 +381,11 @@ def test_a_layer_whose_heads_are_all_gone() -> None:
     drawn = {axes.get_label() for axes in figure.axes}
     assert {f"layer {n} head {h}" for n in (0, 2) for h in (0, 1)} <= drawn
     assert not [name for name in drawn if name.startswith("layer 1")]
-    assert "layer 1" in [text.get_text() for text in figure.texts]
+    texts = [text.get_text() for text in figure.texts]
+    assert "layer 1" in texts
+    assert texts.count("–") == 2
+    assert "Decoder self-attention, 3 layers with 4 heads" in texts
+    assert_tidy(figure)
     for draw in (grid.layer, grid.average):
         with pytest.raises(UserError, match="Decoder self-attention layer 1 has no head here"):
             draw(maps, "dec", 1)

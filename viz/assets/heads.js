@@ -38,7 +38,7 @@ function ranking() {
   if (!name) return { list, name, role };
   list = list.filter((one) => one.value !== null).sort((x, y) => (rising ? x.value - y.value : y.value - x.value));
   const values = list.map((one) => one.value);
-  const [low, high] = [Math.min(...values), Math.max(...values)];
+  const [low, high] = values.length ? [Math.min(...values), Math.max(...values)] : [0, 0];
   // The slider leaves out the far end of the order: "high first" those below a value, "low first" those above.
   const limit = ((high - low) * state.least) / 100;
   const bound = rising ? high - limit : low + limit;

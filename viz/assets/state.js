@@ -64,7 +64,8 @@ function settle() {
     if (!kinds.some((kind) => kind !== "enc")) state.view = "map";
     else if (state.kind === "enc") state.kind = kinds.includes("cross") ? "cross" : "dec";
   }
-  if (comparing() && state.view !== "map" && state.compare !== "b") state.compare = "a";
+  // Lines and steps show one record, and one that has the head: models may lack different ones.
+  if (comparing() && state.view !== "map" && !(state.compare === "b" && B().byId.has(current()))) state.compare = "a";
   const [rows, columns] = pair();
   state.q = Math.max(0, Math.min(state.q, rows.labels.length - 1));
   state.k = Math.max(0, Math.min(state.k, columns.labels.length - 1));
