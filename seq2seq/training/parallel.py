@@ -18,11 +18,34 @@ from torch import Tensor, nn
 from torch.nn.parallel import DistributedDataParallel
 
 from seq2seq.choices import Sharding
+from seq2seq.config import RunConfig
+from seq2seq.errors import UserError
 from seq2seq.model.transformer import Transformer
 from seq2seq.training.distributed import World
 
 if TYPE_CHECKING:
     from torch.distributed.tensor import DTensor
+
+
+def insist_on_heads(config: RunConfig, world: World) -> None:
+    """Refuse to cut up attentions without any head: PyTorch cannot share matrices of no entry.
+
+    Raises:
+        UserError: names them.
+    """
+    if world.size == 1 or config.train.sharding is not Sharding.full:
+        return
+    bare = [
+        f"{kind}.{layer}"
+        for kind, (layers, _) in config.model.heads().items()
+        for layer in range(layers)
+        if not config.model.head_ids(kind, layer)
+    ]
+    if bare:
+        raise UserError(
+            f"train.sharding=full cannot cut up attentions without any head, here "
+            f"{', '.join(bare)}: use train.sharding=none, which keeps a copy of the model on each."
+        )
 
 
 def parallelise(

@@ -29,6 +29,7 @@ from seq2seq.training.checkpoint import TrainResult, write_json
 from seq2seq.training.distributed import World
 from seq2seq.training.log import Mute, Reporter, clock
 from seq2seq.training.memory import memory_budget
+from seq2seq.training.parallel import insist_on_heads
 from seq2seq.training.trainer import Trainer
 from seq2seq.training.validation import Validator
 from seq2seq.training.watch import Watch
@@ -62,6 +63,7 @@ def train(
         raise _taken(run_dir)
     if config.threads:
         torch.set_num_threads(config.threads)
+    insist_on_heads(config, world)
     device = world.device(config.device)
     with world.main_first():  # the others find the tokenizer and the store in the cache
         corpus = open_corpus(config.data)

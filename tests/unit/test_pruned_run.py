@@ -11,6 +11,7 @@ import torch
 from training_samples import configuration, tokenizer, trained, trainer
 
 from seq2seq.analysis.intervene import HeadId, attentions, switched_off
+from seq2seq.choices import Sharding
 from seq2seq.cli.average import average
 from seq2seq.config_file import load_config, save_config
 from seq2seq.data.batching import make_batch
@@ -19,6 +20,8 @@ from seq2seq.model.pruning import remove
 from seq2seq.model.transformer import parameter_count
 from seq2seq.run_folder import CONFIG, load_run
 from seq2seq.training.averaging import average_checkpoints
+from seq2seq.training.distributed import World
+from seq2seq.training.parallel import insist_on_heads
 from seq2seq.training.pruned_run import Resumption, write_pruned_run
 
 GONE = [HeadId("enc", 0, 0), HeadId("dec", 0, 1), HeadId("cross", 0, 0), HeadId("cross", 0, 1)]
@@ -187,6 +190,21 @@ def test_nothing_is_written_over_and_nothing_half_done_is_left(tmp_path, monkeyp
     with pytest.raises(OSError, match="full"):
         write_pruned_run(run, GONE, tmp_path / "small")
     assert sorted(path.name for path in tmp_path.iterdir()) == before
+
+
+def test_only_a_model_in_pieces_needs_heads_everywhere():
+    two = World()
+    two.size = 2
+    config = configuration(sharding="full")
+    config.model.removed_heads = [str(head) for head in GONE]
+    with pytest.raises(UserError, match=r"any head, here cross\.0: use train\.sharding=none"):
+        insist_on_heads(config, two)
+    insist_on_heads(config, World())
+    config.train.sharding = Sharding.none
+    insist_on_heads(config, two)
+    config.train.sharding = Sharding.full
+    config.model.removed_heads = [str(head) for head in GONE[:3]]
+    insist_on_heads(config, two)
 
 
 class TestAverages:
