@@ -189,18 +189,3 @@ def _by_heads(axes: Axes, found: Cost) -> None:
     axes.set_xlabel("heads", size=TEXT_PT, color=INK, labelpad=2)
     axes.legend(fontsize=SMALL_PT, frameon=False, loc="upper left", ncols=2)
     plain_axes(axes)
-
-
-def colour_of(place: int) -> str:
-    """The colour of a run."""
-    return OKABE_ITO[place % len(OKABE_ITO)]
-
-
-def dash_of(place: int) -> str:
-    """Its dash: never colour alone."""
-    return ("-", "--", "-.", ":")[place % 4]
-
-
-def mark_of(place: int) -> str:
-    """Its marker."""
-    return "os^Dv"[place % 5]
