@@ -72,6 +72,10 @@ def lesson(argv: list[str]) -> int:
     show_warnings()
     names, overrides = _split(args.what)
     _check(args, names, overrides)
+    from seq2seq.lesson.runs import load_runs
+    from viz.lesson_parts import build, possible
+
+    wishes = _wishes(args)  # before training: what is wrong is said at once
     if args.train:
         from viz.lesson_train import train_runs
 
@@ -79,9 +83,8 @@ def lesson(argv: list[str]) -> int:
         if trained is None:
             return INTERRUPTED
         args.runs = [str(path) for path in trained]
-    wishes = _wishes(args)
-    from viz.lesson_parts import build, possible
-
+    if args.runs:
+        wishes.runs = load_runs(args.runs, device=args.device)
     built = [build(name, wishes) for name in names or possible(wishes)]
     print(*(one.part.to_text() for one in built), sep="\n")
     if not names or args.out or args.formats or args.train:
@@ -172,7 +175,6 @@ def _check(args: argparse.Namespace, names: list[str], overrides: list[str]) -> 
 
 def _wishes(args: argparse.Namespace) -> Wishes:
     from seq2seq.lesson.cost import D_MODEL, HEADS, LENGTH
-    from seq2seq.lesson.runs import load_runs
     from seq2seq.run_folder import load_run
     from viz.lesson_parts import Wishes
 
@@ -182,7 +184,6 @@ def _wishes(args: argparse.Namespace) -> Wishes:
     return Wishes(
         run=run,
         checkpoint=args.checkpoint,
-        runs=load_runs(args.runs, device=args.device) if args.runs else (),
         split=args.split,
         own=_own(args),
         limit=args.limit,

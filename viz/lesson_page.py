@@ -16,13 +16,12 @@ from importlib.resources import files
 
 from seq2seq.analysis.tables import Column, Value
 from seq2seq.attention_maps import Array
-from seq2seq.lesson.part import Claim, Part, Table, Verdict, cell, number
+from seq2seq.lesson.part import Claim, Part, Table, cell, number
 from seq2seq.lesson.worked import TOKENS, Worked, divergence
 from viz.report import Picture
 
 ENLARGED = 1.9  # pixels for a point: to be read from the back of a room
 OPEN_ROWS = 13  # longer tables are folded
-CLASSES = {Verdict.holds: "holds", Verdict.partly: "partly", Verdict.fails: "fails"}
 
 
 @dataclass(frozen=True)
@@ -108,7 +107,7 @@ def _section(section: Section) -> str:
 def _claim(claim: Claim) -> str:
     look = f'<p class="look">Look: {escape(claim.look)}</p>' if claim.look else ""
     return (
-        f'<li class="{CLASSES[claim.verdict]}"><p class="says">{escape(claim.says)}</p>'
+        f'<li class="{claim.verdict.name}"><p class="says">{escape(claim.says)}</p>'
         f'<p class="measured">{escape(claim.measured)}</p>'
         f'<p class="verdict">{claim.verdict.sign} {claim.verdict}</p>{look}</li>'
     )

@@ -110,7 +110,7 @@ def _alike(found: Heads) -> list[Claim]:
         Claim(
             "Heads may resemble each other: separate weights do not promise separate work.",
             f"the most alike are {head} and {other}, {values[head]:.4f} nats apart",
-            check(values[head] < ALIKE, Verdict.partly),
+            check(values[head] < ALIKE, Verdict.open),
             "Columns “nearest” and “nearest_js”.",
         )
     ]

@@ -16,12 +16,14 @@ class Verdict(enum.StrEnum):
 
     holds = "holds"
     partly = "holds with a condition"
+    open = "not decided here"
     fails = "does not hold here"
 
     @property
     def sign(self) -> str:
         """One character for it."""
-        return {Verdict.holds: "✓", Verdict.partly: "~", Verdict.fails: "✗"}[self]
+        signs = {Verdict.holds: "✓", Verdict.partly: "~", Verdict.open: "?", Verdict.fails: "✗"}
+        return signs[self]
 
 
 @dataclass(frozen=True)

@@ -136,13 +136,13 @@ def test_single_says_who_is_better_and_by_what(both):
     part = trained.single_part(found)
     assert "1 head against 4 heads, both 16 wide" in part.about
     assert claim(part, "costs no parameters").verdict == Verdict.holds
-    assert claim(part, "translate better").verdict == Verdict.partly  # both know nothing
+    assert claim(part, "translate better").verdict == Verdict.open  # both know nothing
     assert "no more than chance" in claim(part, "translate better").measured
     assert len(part.tables[1].listing.rows) == 8 + 32
     references = [target for _, target in SENTENCES]
     better = fake(found, outputs=[["x"] * 3, references])
     # three sentences cannot be significant: 2 of 2³ ways to swap them give as much
-    assert claim(trained.single_part(better), "translate better").verdict == Verdict.partly
+    assert claim(trained.single_part(better), "translate better").verdict == Verdict.open
 
 
 @pytest.mark.parametrize(("right", "verdict"), [(1, Verdict.holds), (0, Verdict.fails)])
@@ -169,7 +169,7 @@ def score(value):
 
 @pytest.mark.parametrize(
     ("bleu", "verdict"),
-    [((10, 20), Verdict.fails), ((20, 10), Verdict.holds), ((20, 19), Verdict.partly)],
+    [((10, 20), Verdict.fails), ((20, 10), Verdict.holds), ((20, 19), Verdict.open)],
 )
 def test_s15_more_heads_are_not_always_better(both, bleu, verdict):
     _, found = both
