@@ -194,7 +194,8 @@ def parser() -> Parser:
     page.add_argument(
         "--compare",
         metavar="RUN|TEXT",
-        help="beside it the same sentence in another run, or another sentence: A, B, B - A",
+        help="beside it the same sentence in another run or checkpoint (RUN/step-500), or another "
+        "sentence: A, B, B - A",
     )
     page.add_argument(
         "--join",

@@ -76,7 +76,10 @@ def check_comparison(args: argparse.Namespace) -> None:
     Raises:
         UserError: says what to do.
     """
-    if args.compare is None or _is_run(args):
+    if args.compare is None:
+        return
+    if _is_run(args):
+        _run_and_checkpoint(Path(args.compare))
         return
     if os.sep in args.compare and " " not in args.compare:
         raise UserError(f"--compare: there is no run folder {args.compare}.")
@@ -92,13 +95,29 @@ def _is_run(args: argparse.Namespace) -> bool:
     return args.compare is not None and Path(args.compare).is_dir()
 
 
+def _run_and_checkpoint(path: Path) -> tuple[Path, str]:
+    """RUN stands for its best checkpoint, RUN/step-500 for that one.
+
+    Raises:
+        UserError: the folder is neither.
+    """
+    from seq2seq.run_folder import CONFIG
+
+    if (path / CONFIG).is_file():
+        return path, "best"
+    if (path.parent / CONFIG).is_file():
+        return path.parent, path.name
+    raise UserError(f"--compare: {path} is no run folder and no checkpoint of one.")
+
+
 def _other_run(args: argparse.Namespace) -> Partner:
     """The same sentence and the same translation, seen by another run's model."""
     from seq2seq.analysis.capture import capture_each
     from seq2seq.run_folder import load_run
 
-    run = load_run(args.compare, device=args.device)
-    meta = _provenance(args, run, "best")
+    path, checkpoint = _run_and_checkpoint(Path(args.compare))
+    run = load_run(path, device=args.device, checkpoint=checkpoint)
+    meta = _provenance(args, run, checkpoint)
 
     def other(maps: AttentionMaps) -> AttentionMaps:
         found = capture_each(

@@ -84,7 +84,11 @@ class Watched:
 
     def settled(self) -> None:
         """Until what was asked for is drawn, and what is announced was announced."""
-        self.page.wait_for_timeout(220)
+        self.page.wait_for_timeout(30)
+        self.page.wait_for_function(
+            """() => !globalThis.attention
+                || document.querySelector("#status").textContent === attention.said()"""
+        )
 
     def change(self, **values: object) -> None:
         self.js("(values) => attention.change(values)", values)

@@ -12,7 +12,7 @@ from pathlib import Path
 import matplotlib
 import numpy as np
 import pytest
-from attention_samples import make_record, with_weights, without_heads
+from attention_samples import make_record, with_more, with_weights, without_heads
 
 from seq2seq.analysis.heads import summarise
 from seq2seq.analysis.words import to_words
@@ -43,8 +43,8 @@ def asymmetric() -> AttentionMaps:
 
 
 def test_nothing_is_requested_but_the_page(visit) -> None:
-    page = visit(make_record(), make_record(seed=1))
-    page.press("?", "Escape", "v", "v", "v", "k", "k", "w", "s", "x")
+    page = visit(with_more(make_record()), with_more(make_record(seed=1)))
+    page.press("?", "Escape", "v", "v", "v", "k", "k", "w", "w", "s", "r", "n", "x")
     page.change(other=1, compare="diff", view="map")
     assert len(page.requests) == 1
 

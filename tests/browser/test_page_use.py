@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from attention_samples import make_record
+from attention_samples import make_record, with_more
 
 from seq2seq.analysis.head_id import HeadId
 from seq2seq.analysis.tables import Column, HeadTable
@@ -55,7 +56,7 @@ def test_few_tab_stops_and_every_control_within_reach(visit, view) -> None:
         page.js(f"{inside}.find((one) => one.tabIndex === 0).focus()")
         reached = set()
         for _ in range(count):
-            page.press("ArrowRight")
+            page.page.keyboard.press("ArrowRight")
             reached.add(page.js(f"{inside}.indexOf(document.activeElement)"))
         assert reached == set(range(count))
         page.change(view=view, kind="cross")
@@ -268,9 +269,11 @@ def test_no_accessibility_rule_is_broken(visit, appearance) -> None:
     from axe_playwright_python.sync_playwright import Axe
 
     context = APPEARANCES[appearance]
-    page = visit(make_record(), make_record(seed=1), paired=True, context=context)
+    records = [with_more(make_record(seed=seed)) for seed in (0, 1)]
+    page = visit(*records, paired=True, context=context)
     states = [{"view": view, "compare": "a"} for view in VIEWS]
     states += [{"view": "map", "compare": "diff"}, {"sort": "entropy"}, {"special": "mute"}]
+    states += [{"weight": "norm", "labels": "both"}]
     for state in states:
         page.change(**state)
         found = Axe().run(page.page)
@@ -300,7 +303,7 @@ def test_two_records_in_one_notebook(visit, tmp_path: Path) -> None:
 
 def test_a_large_page_is_ready_soon(visit, tmp_path: Path) -> None:
     """The best of three tries counts, for other work on the machine is not the page's fault."""
-    page = visit(sixty())
+    page = visit(replace(with_more(sixty()), qk=None))  # what the command writes unless told
     assert (tmp_path / "page-0.html").stat().st_size <= 2_000_000
     ready, switch = [], []
     for _ in range(3):

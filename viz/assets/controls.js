@@ -235,5 +235,5 @@ addEventListener("hashchange", follow);
 await follow();
 width = $("view").clientWidth;
 // For a console or a test: what is drawn, straight from the page's data.
-globalThis.attention = { state, records, packed: data.packed, open, matrix, terms, statistics, change, plots: () => plots, axis };
+globalThis.attention = { state, records, packed: data.packed, open, matrix, terms, statistics, change, plots: () => plots, said: () => said, axis };
 document.documentElement.dataset.ready = "1";

@@ -20,9 +20,10 @@ function linesScene() {
     y += 20;
   });
   const size = Math.max(rows.labels.length, keys.length) > 45 ? 11 : 14;
-  const [left, right] = [joined(rowNames(record)), columnNames(record)].map((list) => list.map((text) => clip(text, size, 150)));
+  const widest = Math.max(70, Math.min(150, $("view").clientWidth * 0.28)); // pixels of a label
+  const [left, right] = [joined(rowNames(record)), columnNames(record)].map((list) => list.map((text) => clip(text, size, widest)));
   const [wide, other] = [left, right].map((list) => Math.max(...list.map((text) => extent(text, size)), 40));
-  const room = Math.max(160, Math.min(520, $("view").clientWidth - wide - other - 110));
+  const room = Math.max(100, Math.min(520, $("view").clientWidth - wide - other - 50));
   const [x0, x1] = [wide + 10, wide + 10 + room];
   const longer = Math.max(rows.labels.length, keys.length);
   const high = longer * Math.max(size + 6, Math.min(38, 440 / longer));
@@ -58,7 +59,7 @@ function linesScene() {
         : left.map((_, i) => [a[i * m + picked.k], x0 + 12 + n * 44, rowY(i)]);
       for (const [p, x, at] of list) if (p >= faintest) scene.text(x, at, p.toFixed(2), { size: 11, fill: hue(n), bold: true });
     });
-  scene.width += 90;
+  scene.width += overlaid().length * 44;
   scene.height += 10;
   return scene;
 }
