@@ -15,6 +15,7 @@ from seq2seq.analysis.capture import capture
 from seq2seq.analysis.pairs import PieceTokenizer, Translate, read_pairs
 from seq2seq.attention_maps import AttentionMaps
 from seq2seq.config import BOS, EOS, PAD, UNK, ModelConfig
+from seq2seq.errors import UserError
 from seq2seq.model.transformer import Transformer
 
 SOURCE = "Ich baue gern gute Programme ."
@@ -114,10 +115,12 @@ def look(
         facts: where it comes from.
 
     Raises:
-        UserError: as of `seq2seq.analysis.capture.capture`.
+        UserError: as of `seq2seq.analysis.capture.capture`, or the translation is empty.
     """
     targets = None if target is None else [target]
     pair = next(read_pairs(tokenizer, [source], targets, translate, 1))
+    if len(pair.target_in) < 2:
+        raise UserError(f"“{source}” becomes nothing in {name}: give another sentence (--text).")
     maps = capture(model, tokenizer, source, targets, translate=translate)[0]
     return Example(model, pair.source, pair.target_in, maps, name, facts)
 

@@ -288,6 +288,12 @@ def test_a_sentence_without_it_has_no_such_table(studied, folder):
     assert [t.name for t in part.tables] == ["heads"]
 
 
+def test_a_sentence_that_becomes_nothing_is_refused(folder):
+    run = load_runs([folder / "four"], device="cpu")[0]
+    with pytest.raises(UserError, match="becomes nothing in four"):
+        look(run.model, run.tokenizer, "The", target="", name="four")
+
+
 def test_a_single_head_has_nobody_to_resemble(both):
     """One layer with one head each: no divergence to speak of."""
     (one, _), _ = both
