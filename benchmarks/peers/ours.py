@@ -73,16 +73,16 @@ def train(job: Job) -> None:
 def decode(job: Job) -> dict[str, Any]:
     from seq2seq.choices import Precision
     from seq2seq.decoding.translator import Translator
-    from seq2seq.device import autocast
+    from seq2seq.device import DTYPES
 
     trainer, tokenizer = build(job)
-    translator = Translator(trainer.model, tokenizer)
+    model = trainer.model.to(DTYPES[Precision(job.precision)])  # as `load_run` does
+    translator = Translator(model, tokenizer)
     lines = job.text("test", "en").read_text(encoding="utf-8").split("\n")[: job.sentences]
     forced = {"max_len_a": 0.0, "max_len_b": LENGTH, "min_len": LENGTH}
 
     def translate(count: int) -> list[int]:
-        with autocast(trainer.device, Precision(job.precision)):
-            found = translator.translate(lines[:count], beam=job.beam, **forced)
+        found = translator.translate(lines[:count], beam=job.beam, **forced)
         return [len(output.tokens) - 1 for output in found]
 
     return timed(job, translate)
