@@ -15,6 +15,7 @@ import argparse
 import importlib
 import json
 import os
+import shutil
 import subprocess
 import sys
 import time
@@ -99,6 +100,7 @@ def ready(name: str, venvs: Path, work: Path) -> System:
         mark = work / name / "prepared"
         if not mark.exists():
             print(f"preparing {name}", flush=True)
+            shutil.rmtree(mark.parent, ignore_errors=True)  # of an attempt that did not end
             system.call("prepare", work, threads=1, limit_s=1200)
             mark.parent.mkdir(exist_ok=True)
             mark.touch()
