@@ -159,10 +159,11 @@ class Trainer:
         loader = BatchLoader(self.plan, self.config.train.accumulate, self.world, self.device)
         while True:
             self._epoch_batches = loader.length(progress.epoch)
-            for batches in loader.epoch(progress.epoch, progress.batch):
+            updates = loader.epoch(progress.epoch, progress.batch)
+            while progress.batch < self._epoch_batches:
                 if self._share() >= 1.0:
                     return
-                yield batches
+                yield next(updates)
             progress.epoch, progress.batch = progress.epoch + 1, 0
 
     def _share(self) -> float:
