@@ -83,7 +83,8 @@ def test_a_role_begins_where_it_is_kept_from(planted):
     assert rows[HeadId("enc", 0, 0)] == {"role": "none"}
     facts = [
         "planted",
-        "least evidence of a role: positional 0.9 · rare 0.5 · separator 0.6 · broad 0.9",
+        "least evidence of a role: positional 0.9 · rare 0.5 · separator 0.6 · broad 0.9"
+        " · syntactic 0.1",
     ]
     assert emergence(planted).facts == facts
 
