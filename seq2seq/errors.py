@@ -1,4 +1,4 @@
-"""The one exception that a user is meant to read."""
+"""The exceptions that a user is meant to read."""
 
 
 class UserError(Exception):
@@ -6,3 +6,7 @@ class UserError(Exception):
 
     The command line prints it without a traceback and exits with status 2.
     """
+
+
+class UnfitError(UserError):
+    """One result that this input does not allow, while others of the same command may do."""

@@ -12,10 +12,10 @@ from matplotlib.patches import Rectangle
 from seq2seq.analysis.align import Gold, Links, Tally, Words, word_weights
 from seq2seq.analysis.words import spell
 from seq2seq.attention_maps import Array, AttentionMaps
-from viz.heatmap import label_columns, label_rows, luminance, paint
+from viz.heatmap import ink_on, label_columns, label_rows, paint
 from viz.labels import extent
 from viz.sheet import BAR_SPACE, MAX_BAR, MIN_BAR, Sheet, provenance
-from viz.style import Look, colours, drawing, norm
+from viz.style import Look, drawing
 from viz.view import View, view
 
 LABEL_PAD = 0.1  # inches
@@ -100,7 +100,7 @@ def alignment(
         label_rows(axes, shared)
         label_columns(axes, shared)
         _mark(axes, weights, links, gold, shared)
-        sheet.colour_bar(left + width + 0.25, top, bar, sqrt=shared.sqrt)
+        sheet.colour_bar(left + width + 0.25, top, bar, shared.scale)
         return sheet.figure
 
 
@@ -126,7 +126,7 @@ def _mark(axes: Axes, weights: Array, links: Links, gold: Gold | None, shared: V
                 0.84,
                 0.84,
                 fill=False,
-                edgecolor=_ink(weights[t, s], shared),
+                edgecolor=ink_on(shared.scale.rgb(weights[t, s])),
                 linewidth=max(1.0, points * (0.1 if sure else 0.05)),
                 linestyle="solid" if sure else "dashed",
                 gid=f"gold-{s}-{t}",
@@ -138,13 +138,7 @@ def _mark(axes: Axes, weights: Array, links: Links, gold: Gold | None, shared: V
             t,
             marker="o",
             markersize=points * 0.32,
-            color=_ink(weights[t, s], shared),
+            color=ink_on(shared.scale.rgb(weights[t, s])),
             markeredgewidth=0,
             gid=f"link-{s}-{t}",
         )
-
-
-def _ink(weight: float, shared: View) -> str:
-    """Black on bright cells, white on dark ones."""
-    rgb = colours()(norm(shared.sqrt)(float(weight)))[:3]
-    return "black" if luminance(rgb) > 0.18 else "white"

@@ -12,10 +12,11 @@ from matplotlib.figure import Figure
 from seq2seq.attention_maps import Array, AttentionMaps
 from seq2seq.errors import UserError
 from viz.evolution import count
-from viz.grid import TILE_GAP, Panel, layer_title, panels_sheet, sentences, sheet_of, tile
+from viz.grid import TILE_GAP, in_rows, sentences, tile
 from viz.heatmap import paint
 from viz.labels import extent
-from viz.sheet import BAR_SPACE, MAX_BAR, MIN_BAR, Line
+from viz.panels import Panel, layer_title, panels, sheet_of
+from viz.sheet import BAR_SPACE, MAX_BAR, MIN_BAR, Line, provenance
 from viz.style import TEXT_PT, Look, drawing
 from viz.view import view
 
@@ -63,9 +64,9 @@ def film(
     with drawing():
         shared = view(maps, kind, frames, look or Look())
         if head is not None:
-            panels = [Panel(f[0], after(u)) for f, u in zip(frames, updates, strict=True)]
+            drawn = [Panel(f[0], after(u)) for f, u in zip(frames, updates, strict=True)]
             title = title.replace(", while", f", head {head}, while")
-            return panels_sheet(maps, shared, panels, title)
+            return panels(shared, in_rows(drawn), title, provenance(maps))
         names = [f"head {h}" for h in heads]
         width, height = tile(shared)
         left = extent(names, TEXT_PT, shared.families) + 0.1
@@ -75,7 +76,7 @@ def film(
         down = len(heads) * (height + TILE_GAP) - TILE_GAP
         bar = min(max(down, MIN_BAR), MAX_BAR)
         body = (across + BAR_SPACE, top + max(down, bar))
-        page = sheet_of(maps, shared, body, title, sentences(maps))
+        page = sheet_of(shared, body, title, provenance(maps), sentences(maps))
         page.text(left, 0, Line("updates", TEXT_PT))
         for column, (frame, update) in enumerate(zip(frames, updates, strict=True)):
             x = left + column * (width + TILE_GAP)
@@ -87,7 +88,7 @@ def film(
                 axes = page.axes(x, y, width, height)
                 axes.set_label(f"{name} update {update}")
                 paint(axes, weights, shared, thumbnail=True)
-        page.colour_bar(across + 0.1, top, bar, sqrt=shared.sqrt)
+        page.colour_bar(across + 0.1, top, bar, shared.scale)
         return page.figure
 
 

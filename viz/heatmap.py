@@ -13,20 +13,27 @@ from matplotlib.text import Text
 
 from seq2seq.attention_maps import Array
 from viz.labels import Label
-from viz.style import FAINT, GREY, colours, norm
+from viz.style import FAINT, GREY, Scale
 from viz.view import View
 
 LINES_FROM = 0.14  # inches; smaller cells are not set apart by white lines
 
 
 def paint(
-    axes: Axes, weights: Array, view: View, *, numbers: bool = False, thumbnail: bool = False
+    axes: Axes,
+    weights: Array,
+    view: View,
+    scale: Scale | None = None,
+    *,
+    numbers: bool = False,
+    thumbnail: bool = False,
 ) -> None:
-    """Draw one map [queries, keys] into axes, without labels."""
+    """Draw one map [queries, keys] into axes, without labels, in the view's scale or another."""
+    scale = scale or view.scale
     drawn = weights[:, view.kept]
     if view.muted.any():
         drawn = np.ma.masked_array(drawn, np.broadcast_to(view.muted, drawn.shape))
-    axes.imshow(drawn, cmap=colours(), norm=norm(view.sqrt), aspect="auto", interpolation="nearest")
+    axes.imshow(drawn, cmap=scale.colours, norm=scale.norm, aspect="auto", interpolation="nearest")
     axes.set_xticks([])
     axes.set_yticks([])
     for spine in axes.spines.values():
@@ -37,29 +44,35 @@ def paint(
         axes.vlines(np.arange(1, columns) - 0.5, -0.5, rows - 0.5, "white", linewidth=0.4)
         axes.hlines(np.arange(1, rows) - 0.5, -0.5, columns - 0.5, "white", linewidth=0.4)
     if numbers:
-        _write_numbers(axes, drawn, view)
+        _write_numbers(axes, drawn, view, scale)
 
 
-def _write_numbers(axes: Axes, drawn: Array, view: View) -> None:
+def _write_numbers(axes: Axes, drawn: Array, view: View, scale: Scale) -> None:
     size = min(8.0, view.pitch * 72 * 0.36)
     for (row, column), weight in np.ndenumerate(drawn):
         if view.muted[column] or weight == 0:  # exactly 0: masked, not merely small
             continue
-        rgb = colours()(norm(view.sqrt)(float(weight)))[:3]
         axes.text(
             column,
             row,
-            _digits(float(weight)),
+            digits(float(weight)),
             ha="center",
             va="center_baseline",
             size=size,
-            color="black" if luminance(rgb) > 0.18 else "white",
+            color=ink_on(scale.rgb(float(weight))),
         )
 
 
-def _digits(weight: float) -> str:
-    """Two decimals in little room: .25, 0, 1."""
-    return {"0.00": "0", "1.00": "1"}.get(f"{weight:.2f}", f"{weight:.2f}"[1:])
+def digits(number: float) -> str:
+    """Two decimals in little room: .25, 0, 1, −.3; three digits from 10 on."""
+    text = f"{abs(number):.2f}" if abs(number) < 9.995 else f"{abs(number):.3g}"
+    text = {"0.00": "0", "1.00": "1"}.get(text, text.removeprefix("0"))
+    return f"−{text}" if number < 0 and text != "0" else text
+
+
+def ink_on(rgb: tuple[float, float, float]) -> str:
+    """Black or white, whichever can be read on this colour (contrast at least 4.5)."""
+    return "black" if luminance(rgb) > 0.18 else "white"
 
 
 def luminance(rgb: tuple[float, float, float]) -> float:

@@ -17,7 +17,7 @@ from seq2seq.attention_maps import KINDS, AttentionMaps
 from seq2seq.cli.args import Parser, progress_bar, show_warnings
 from seq2seq.data.lines import is_blank
 from seq2seq.errors import UserError
-from viz.cli import names, numbers
+from viz.attention_options import names, numbers
 from viz.history_files import STATISTICS, Series, Strip, Wish, files, findings
 from viz.report_files import place
 from viz.style import FORMATS

@@ -12,7 +12,7 @@ from seq2seq.analysis.route import Route, Step
 from seq2seq.errors import UserError
 from viz.labels import Label, extent, fonts, label
 from viz.sheet import Line, Sheet
-from viz.style import FAINT, GREY, INK, SMALL_PT, TEXT_PT, drawing
+from viz.style import FAINT, GREY, INK, PALE, SMALL_PT, TEXT_PT, drawing
 
 COLOURS = {"enc": "#0072B2", "dec": "#009E73", "cross": "#D55E00"}  # Okabe and Ito
 NAMES = {"enc": "encoder", "dec": "decoder", "cross": "cross"}
@@ -94,7 +94,7 @@ def _write_tokens(
         axes.text(places[0] - 0.1, 0.07, name, size=SMALL_PT, color=GREY, va="center")
     for place, (text, x) in enumerate(zip(labels, centres, strict=True)):
         last = place == len(labels) - 1
-        axes.plot([x, x], [HEAD, height], color="#ededed", lw=0.8, zorder=0)
+        axes.plot([x, x], [HEAD, height], color=PALE, lw=0.8, zorder=0)
         axes.text(
             x,
             0.28,
@@ -145,7 +145,7 @@ def _bend(start: float, end: float) -> float:
 
 
 def _draw_bar(axes: Axes, page: Sheet, step: Step, left: float, y: float) -> None:
-    axes.add_patch(Rectangle((left, y - 0.06), BAR, 0.12, color="#ededed", lw=0))
+    axes.add_patch(Rectangle((left, y - 0.06), BAR, 0.12, color=PALE, lw=0))
     filled = BAR * min(max(step.effect, 0.0), 1.0)
     axes.add_patch(Rectangle((left, y - 0.06), filled, 0.12, color=COLOURS[step.head.kind], lw=0))
     axes.plot([left, left], [y - 0.1, y + 0.1], color=FAINT, lw=0.8)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import os
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from itertools import tee, zip_longest
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -12,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from seq2seq.attention_maps import AttentionMaps
 from seq2seq.choices import Search
 from seq2seq.cli.args import heads_off
+from seq2seq.config import DecodeConfig
 from seq2seq.data.lines import is_blank, read_lines
 from seq2seq.errors import UserError
 
@@ -32,15 +34,15 @@ def records(args: argparse.Namespace) -> Iterator[tuple[AttentionMaps, ...]]:
     from seq2seq.run_folder import load_run
 
     run = load_run(args.run, device=args.device, checkpoint=args.checkpoint)
-    translator = Translator(run.model, run.tokenizer, run.config.decode)
-    overrides = {} if args.beam is None else {"beam": args.beam}
+    decode = _search(args, run.config.decode)
+    translator = Translator(run.model, run.tokenizer, decode)
     pairs = _pairs(args.input, args.target_input)
     if args.text is not None:
         pairs = iter([(args.text, args.target)])
     given = args.target is not None or args.target_input is not None
     left, right = tee(pairs)
     with heads_off(run.model, args.without_heads) as off:
-        meta = _provenance(args, run, args.checkpoint)
+        meta = _provenance(run, args.checkpoint, decode)
         if off:
             meta["notices"] = [f"heads switched off: {', '.join(map(str, off))}"]
 
@@ -52,7 +54,7 @@ def records(args: argparse.Namespace) -> Iterator[tuple[AttentionMaps, ...]]:
                 run.tokenizer,
                 sources,
                 targets,
-                translate=lambda texts: translator.translate(texts, **overrides),
+                translate=translator.translate,
                 max_tokens=args.max_tokens,
                 meta=meta,
                 norms=args.norms,
@@ -117,7 +119,7 @@ def _other_run(args: argparse.Namespace) -> Partner:
 
     path, checkpoint = _run_and_checkpoint(Path(args.compare))
     run = load_run(path, device=args.device, checkpoint=checkpoint)
-    meta = _provenance(args, run, checkpoint)
+    meta = _provenance(run, checkpoint, _search(args, run.config.decode))
 
     def other(maps: AttentionMaps) -> AttentionMaps:
         found = capture_each(
@@ -157,12 +159,21 @@ def _pairs(source: str, target: str | None) -> Iterator[tuple[str, str | None]]:
             yield left, right
 
 
-def _provenance(args: argparse.Namespace, run: LoadedRun, checkpoint: str) -> dict[str, Any]:
+def _search(args: argparse.Namespace, usual: DecodeConfig) -> DecodeConfig:
+    """How translations are looked for: as the run says, unless --decode or --beam say otherwise."""
+    beam = usual.beam if args.beam is None else args.beam
+    search = usual.search if args.decode is None else Search.beam
+    if args.decode == "greedy":
+        beam = 1
+    elif args.decode == "beam" and beam == 1:
+        beam = DecodeConfig().beam
+    return replace(usual, search=search, beam=beam, n_best=1)
+
+
+def _provenance(run: LoadedRun, checkpoint: str, decode: DecodeConfig) -> dict[str, Any]:
     from seq2seq.run_folder import weights_hash
 
-    decode = run.config.decode
-    beam = args.beam or decode.beam
-    search = "greedy" if beam == 1 else f"beam {beam}"
+    search = "greedy" if decode.beam == 1 else f"beam {decode.beam}"
     return {
         "run": run.path.resolve().name,
         "step": run.step,

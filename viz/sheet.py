@@ -13,9 +13,10 @@ from matplotlib.axes import Axes
 from matplotlib.cm import ScalarMappable
 from matplotlib.figure import Figure
 
+from seq2seq.analysis.quantities import NORM, ROLLOUT, quantity
 from seq2seq.attention_maps import AttentionMaps
 from viz.labels import extent, readable
-from viz.style import FAINT, GREY, INK, SMALL_PT, TEXT_PT, TITLE_PT, colours, norm
+from viz.style import FAINT, GREY, INK, SMALL_PT, TEXT_PT, TITLE_PT, Scale
 
 FACT = " · "  # between facts on one line
 EDGE = 0.14  # inches of white all round
@@ -90,16 +91,16 @@ class Sheet:
         """A line of text at these inches from the body's top left corner."""
         self._text(EDGE + left, self._above + top, line, align)
 
-    def colour_bar(self, left: float, top: float, height: float, *, sqrt: bool) -> None:
-        """The scale of weights, in real weights."""
+    def colour_bar(self, left: float, top: float, height: float, scale: Scale) -> None:
+        """The scale of the numbers, in the numbers themselves."""
         axes = self.axes(left, top, 0.11, height)
-        ticks = [0.0, 0.01, 0.1, 0.25, 0.5, 1.0] if sqrt else [0.0, 0.25, 0.5, 0.75, 1.0]
-        bar = self.figure.colorbar(ScalarMappable(norm(sqrt), colours()), cax=axes, ticks=ticks)
-        bar.ax.set_yticklabels([f"{tick:g}" for tick in ticks])
+        ticks = list(scale.ticks)
+        bar = self.figure.colorbar(ScalarMappable(scale.norm, scale.colours), cax=axes, ticks=ticks)
+        bar.ax.set_yticklabels([f"{tick:g}".replace("-", "−") for tick in ticks])
         bar.ax.tick_params(labelsize=SMALL_PT, length=2, width=0.5, color=GREY, labelcolor=INK)
         bar.ax.minorticks_off()
         bar.outline.set_edgecolor(FAINT)
-        self.text(left, top - 0.17, Line("weight", SMALL_PT, GREY))
+        self.text(left, top - 0.17, Line(scale.name, SMALL_PT, GREY))
 
     def _wrap(self, lines: list[Line], width: float) -> list[Line]:
         return [
@@ -152,6 +153,12 @@ def wrap(text: str, width: float, line: Line, families: list[str]) -> list[str]:
     return lines
 
 
+_SOURCES = {
+    NORM: "norms ‖α f(x)‖ (Kobayashi et al. 2020)",
+    ROLLOUT: "rollout (Abnar and Zuidema 2020), residual share 0.5",
+}
+
+
 def provenance(maps: AttentionMaps) -> list[str]:
     """Where the weights come from: run, step, how the target was found, pieces or words."""
     meta = maps.meta
@@ -162,6 +169,7 @@ def provenance(maps: AttentionMaps) -> list[str]:
         f"{meta['removed_heads']} heads removed" if meta.get("removed_heads") else "",
         {"forced": "target given"}.get(meta.get("how", ""), meta.get("decode", "")),
         f"{maps.level}s",
+        _SOURCES.get(quantity(maps), ""),
         "layers and heads are counted from 0",
     ]
     notices = [f"Note: {notice}." for notice in meta.get("notices", [])]

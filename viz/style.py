@@ -19,6 +19,7 @@ import matplotlib
 from matplotlib.colors import Colormap, Normalize, PowerNorm
 from matplotlib.figure import Figure
 from matplotlib.text import Text
+from matplotlib.ticker import MaxNLocator
 
 from seq2seq.errors import UserError
 from seq2seq.whole_file import write_whole
@@ -26,14 +27,18 @@ from seq2seq.whole_file import write_whole
 FORMATS = ("png", "svg", "pdf")
 INK, GREY, FAINT = "#1a1a1a", "#6b6b6b", "#b5b5b5"
 MUTED = "#ebebeb"  # cells of control tokens that are greyed out
+PALE = "#ededed"  # guides, and what bars fill
 TITLE_PT, TEXT_PT, SMALL_PT = 10.5, 8.0, 6.5
 LINEAR_UP_TO = 20  # tokens; with more, a linear colour scale is nearly all dark
+SHORT_DPI, LONG_DPI = 150, 200  # of PNG: small letters need more pixels
 VECTOR_DPI = 200  # of the maps inside PDF and SVG, which hold them as pixels
+DPI_LIMITS = (50, 1200)
 
 CHOICES = {
     "scale": ("auto", "sqrt", "linear"),
     "special": ("show", "mute", "drop"),
     "labels": ("auto", "in", "out", "both", "index"),
+    "theme": ("light", "dark"),
 }
 # Settings that belong to the process, not to the look of a picture.
 _PROCESS_SETTINGS = ("backend", "interactive", "toolbar", "webagg", "tk.", "macosx", "timezone")
@@ -50,15 +55,22 @@ class Look:
         labels: row labels of the decoder: the token "in", the token predicted ("out"), "both",
             "auto" (in for decoder self-attention, out for cross-attention), or "index": numbers.
         font: name of an installed font, or a font file, to take characters from first.
+        dpi: pixels per inch of PNG pictures; None: 150 up to 20 tokens, 200 above.
+        theme: "light" or "dark" paper (`viz.theme.darken` makes it so).
     """
 
     scale: str = "auto"
     special: str = "show"
     labels: str = "auto"
     font: str | None = None
+    dpi: int | None = None
+    theme: str = "light"
 
     def __post_init__(self) -> None:
         """Check the choices."""
+        low, high = DPI_LIMITS
+        if self.dpi is not None and not low <= self.dpi <= high:
+            raise UserError(f"dpi is {self.dpi}, but must be from {low} to {high}.")
         for name, choices in CHOICES.items():
             value = getattr(self, name)
             if value not in choices:
@@ -68,10 +80,74 @@ class Look:
         """Whether maps with this many tokens get the square-root scale."""
         return self.scale == "sqrt" or (self.scale == "auto" and tokens > LINEAR_UP_TO)
 
+    def dots(self, tokens: int) -> int:
+        """Pixels per inch of a PNG with this many tokens on its longer side."""
+        return self.dpi or (SHORT_DPI if tokens <= LINEAR_UP_TO else LONG_DPI)
 
-def norm(sqrt: bool) -> Normalize:
-    """Weight 0…1 to colour; the same for all heads of a picture."""
-    return PowerNorm(0.5, vmin=0.0, vmax=1.0) if sqrt else Normalize(0.0, 1.0)
+
+@dataclass(frozen=True, eq=False)
+class Scale:
+    """How numbers become colours, and what the colour bar says of it.
+
+    Attributes:
+        norm: number to 0…1.
+        colours: 0…1 to colour.
+        name: of the numbers, above the bar.
+        ticks: numbers beside the bar.
+        shape: "linear", "square-root", or "" where the bar alone says it.
+    """
+
+    norm: Normalize
+    colours: Colormap
+    name: str
+    ticks: tuple[float, ...]
+    shape: str = ""
+
+    @property
+    def top(self) -> float:
+        """The number that gets the last colour."""
+        return float(self.norm.vmax or 0.0)
+
+    def described(self) -> str:
+        """What a line of text says of it."""
+        what = "" if self.name == "weight" else f" of {self.name}"
+        return f"{self.shape} colour scale{what}"
+
+    def rgb(self, value: float) -> tuple[float, float, float]:
+        """The colour of a number."""
+        red, green, blue, _ = self.colours(float(self.norm(value)))
+        return red, green, blue
+
+
+def weight_scale(sqrt: bool, top: float = 1.0, name: str = "weight") -> Scale:
+    """Of weights, from 0 to 1, or of other numbers from 0 to `top`; more is lighter."""
+    if top == 1.0:
+        ticks = [0.0, 0.01, 0.1, 0.25, 0.5, 1.0] if sqrt else [0.0, 0.25, 0.5, 0.75, 1.0]
+    else:
+        ticks = _ticks(0.0, top)
+    shape = "square-root" if sqrt else "linear"
+    return Scale(norm(sqrt, top), colours(), name, tuple(ticks), shape)
+
+
+def change_scale(most: float, name: str) -> Scale:
+    """Of differences: purple below 0, orange above, as far to both sides."""
+    most = most or 1.0
+    ticks = sorted({sign * tick for tick in _ticks(0.0, most) for sign in (-1.0, 1.0)})
+    return Scale(
+        Normalize(-most, most),
+        matplotlib.colormaps["PuOr_r"].with_extremes(bad=MUTED),
+        name,
+        tuple(dict.fromkeys(0.0 if tick == 0 else tick for tick in ticks)),
+    )
+
+
+def _ticks(low: float, high: float) -> list[float]:
+    return [float(t) for t in MaxNLocator(4).tick_values(low, high) if low <= t <= high]
+
+
+def norm(sqrt: bool, top: float = 1.0) -> Normalize:
+    """Weight 0…top to 0…1; the same for all heads of a picture."""
+    return PowerNorm(0.5, vmin=0.0, vmax=top) if sqrt else Normalize(0.0, top)
 
 
 def colours() -> Colormap:
@@ -92,6 +168,7 @@ def drawing() -> Iterator[None]:
         "svg.fonttype": "path",
         "svg.hashsalt": "seq2seq",
         "font.family": ["DejaVu Sans"],
+        "text.hinting": "none",  # letters as wide at any resolution as they were measured
         "axes.linewidth": 0.5,
     }
     with matplotlib.rc_context(settings):

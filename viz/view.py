@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 import numpy as np
 
+from seq2seq.analysis.quantities import NAMES, NORM, ROLLOUT, WEIGHT, quantity
 from seq2seq.attention_maps import Array, AttentionMaps
 from seq2seq.errors import UserError
 from viz.labels import Label, fonts, label
-from viz.style import Look
+from viz.style import Look, Scale, weight_scale
 
 READ, WRITTEN = "target (as read)", "target (being written)"
 
@@ -33,7 +35,8 @@ class View:
     columns: list[Label]
     kept: Array  # places of the key columns that are drawn
     muted: Array  # bool, for each drawn column
-    sqrt: bool
+    scale: Scale
+    dpi: int  # of PNG pictures
     families: list[str]
     missing: str  # characters that no font has
     axes_names: tuple[str, str]  # of rows and columns
@@ -54,24 +57,27 @@ class View:
         """Inches of one map, width and height."""
         return len(self.columns) * self.pitch, len(self.rows) * self.pitch
 
-    @property
-    def dpi(self) -> int:
-        """Of PNG pictures."""
-        return 150 if max(len(self.rows), len(self.columns)) <= 20 else 200
-
     def note(self) -> str:
         """The line under the title: axes, scale, and what is hidden."""
         rows, columns = self.axes_names
-        scale = "square-root" if self.sqrt else "linear"
-        note = f"query ↓ / key → · rows: {rows} · columns: {columns} · {scale} colour scale"
+        note = f"query ↓ / key → · rows: {rows} · columns: {columns}"
+        return f"{note} · {self.scale.described()}{self.hidden_mass()}"
+
+    def hidden_mass(self) -> str:
+        """What control tokens hide, as a further fact on a line."""
         if self.hidden is None:
-            return note
+            return ""
         mean, high = self.hidden
-        return f"{note} · hidden mass mean {mean:.2f} max {high:.2f}"
+        what = "mass" if self.scale.name == NAMES[WEIGHT] else self.scale.name
+        return f" · hidden {what} mean {mean:.2f} max {high:.2f}"
 
 
-def view(maps: AttentionMaps, kind: str, weights: list[Array], look: Look) -> View:
+def view(
+    maps: AttentionMaps, kind: str, weights: list[Array], look: Look, more: Iterable[str] = ()
+) -> View:
     """Prepare what the maps `weights`, each [H, queries, keys], of one picture share.
+
+    `more` is further text of the picture, for which there must be letters too.
 
     Raises:
         UserError: `maps` is no record, an unknown kind, or row labels that words do not have.
@@ -92,19 +98,32 @@ def view(maps: AttentionMaps, kind: str, weights: list[Array], look: Look) -> Vi
         columns = [str(i) for i in kept]
     facts = [str(fact) for name, fact in maps.meta.items() if name != "alternatives"]  # not drawn
     text = "".join([*maps.text.values(), *facts])
-    families, missing = fonts([*map("".join, rows), *columns, text], look.font)
+    families, missing = fonts([*map("".join, rows), *columns, text, *more], look.font)
+    most = max(len(rows), len(columns))
     return View(
         kind=kind,
         rows=[label(t, f, missing) for t, f in zip(rows, row_flags, strict=True)],
         columns=[label((t,), f, missing) for t, f in zip(columns, control[kept], strict=True)],
         kept=kept,
         muted=control[kept] & (look.special == "mute"),
-        sqrt=look.is_sqrt(max(len(rows), len(columns))),
+        scale=_scale(maps, weights, look, most),
+        dpi=look.dots(most),
         families=families,
         missing=missing,
         axes_names=(row_name, READ if kind == "dec" else "source"),
         hidden=hidden,
     )
+
+
+def _scale(maps: AttentionMaps, weights: list[Array], look: Look, tokens: int) -> Scale:
+    """From 0 to 1, which weights and rollout fill; norms, which have no limit, to the largest."""
+    what = quantity(maps)
+    # Rollout spreads over all tokens, so that a linear scale is nearly all dark.
+    sqrt = look.is_sqrt(tokens) or (what == ROLLOUT and look.scale == "auto")
+    if what != NORM:
+        return weight_scale(sqrt, name=NAMES[what])
+    top = max((float(layer.max()) for layer in weights if layer.size), default=0.0)
+    return weight_scale(sqrt, top or 1.0, NAMES[what])
 
 
 def _row_tokens(

@@ -1,9 +1,7 @@
-"""What attention weights leave out: how long the vectors are that they weigh, and earlier layers.
+"""What attention weights leave out: how long the vectors are that they weigh.
 
 Norms (Kobayashi et al. 2020): what key j adds to the output at query i is Σ_h α_ij f_h(x_j) with
-f_h(x) = (x W_V + b_V) W_O[h]; a large weight on a short vector adds little. Rollout (Abnar and
-Zuidema 2020): the weights of all layers multiplied, with the residual connection as weight on
-oneself, say how much of each input token may have reached a position.
+f_h(x) = (x W_V + b_V) W_O[h]; a large weight on a short vector adds little.
 
 Letters: B sentences, H heads, Tq queries, Tk keys, D the model's width, Dv a head's.
 """
@@ -12,14 +10,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-import numpy as np
 import torch
 from torch import Tensor
 
 from seq2seq.analysis.head_id import Place
 from seq2seq.analysis.observe import Seen, observed, undisturbed
-from seq2seq.attention_maps import KIND_NAMES, Array, AttentionMaps
-from seq2seq.errors import UserError
 from seq2seq.model.transformer import Transformer
 
 
@@ -81,42 +76,3 @@ def contributions(
     with undisturbed(model), observed(model) as seen:
         model.attention_weights(source, target_in)
         return {place: contribution(one) for place, one in seen.items()}
-
-
-def rollout(maps: AttentionMaps, kind: str = "enc", residual: float = 0.5) -> list[Array]:
-    """How much of every input token may have reached every position, after each layer.
-
-    Ã = (1 − r) · mean over heads of A + r · I, and R_l = Ã_l R_{l−1}. Rows sum to 1. In the decoder
-    only its own attention is followed, not what comes in from the source.
-
-    Args:
-        maps: a record with all layers of the kind.
-        kind: "enc" or "dec".
-        residual: r, the share of the residual connection.
-
-    Returns:
-        R_1 … R_L, each [positions, positions], rows = positions after layer l, columns = inputs.
-
-    Raises:
-        UserError: cross-attention, which has no position of its own to go on from; a layer is
-            missing; or a residual outside 0 … 1.
-    """
-    if kind == "cross":
-        raise UserError("Rollout follows self-attention, enc or dec: cross looks at other tokens.")
-    if not 0 <= residual <= 1:
-        raise UserError(f"The residual share of rollout is {residual:g}, but must be 0 to 1.")
-    layers, ids = maps.layers(kind), maps.layer_ids[kind]
-    depth = maps.meta.get("depth", {}).get(kind, len(ids))
-    if not layers or ids != list(range(depth)):
-        raise UserError(
-            f"Rollout needs all layers of {KIND_NAMES[kind]}; the record holds {ids or 'none'}."
-        )
-    reached = np.eye(layers[0].shape[-1])
-    found = []
-    for weights in layers:
-        step = np.eye(len(reached))
-        if len(weights):  # else all heads of the layer are pruned, and the residual is all there is
-            step = residual * step + (1 - residual) * weights.mean(0, dtype=np.float64)
-        reached = step @ reached
-        found.append(reached)
-    return found

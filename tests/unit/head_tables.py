@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import numpy as np
-from matplotlib.backends.backend_agg import FigureCanvasAgg
+from figure_geometry import assert_tidy as assert_tidy
+from figure_geometry import drawn_texts as drawn_texts
 
 from seq2seq.analysis.head_id import HeadId
 from seq2seq.analysis.similarity import Distances
@@ -64,42 +65,3 @@ def make_distances(layers: int = 2, heads: int = 4, *, seed: int = 0) -> dict[st
         matrix = np.sqrt(((points[:, None] - points) ** 2).sum(-1)).clip(0, 0.69)
         found[kind] = Distances(own, matrix)
     return found
-
-
-def drawn_texts(figure):
-    """Every text that the figure shows; of ticks, only those within the axes' limits."""
-    found = list(figure.texts)
-    for axes in figure.axes:
-        found += [*axes.texts, axes.title]
-        if axes.get_legend():
-            found += axes.get_legend().get_texts()
-        if not axes.axison:
-            continue
-        for axis in (axes.xaxis, axes.yaxis):
-            found.append(axis.label)
-            low, high = sorted(axis.get_view_interval())
-            room = 1e-9 * (high - low)
-            for tick in axis.get_major_ticks():
-                if low - room <= tick.get_loc() <= high + room:
-                    found += [tick.label1, tick.label2]
-    return [text for text in found if text.get_visible() and text.get_text()]
-
-
-def assert_tidy(figure):
-    """No text leaves the page or meets another text, as drawn."""
-    renderer = FigureCanvasAgg(figure).get_renderer()
-    figure.draw(renderer)
-    texts = drawn_texts(figure)
-    boxes = np.array([text.get_window_extent(renderer).extents for text in texts])
-    names = [text.get_text() for text in texts]
-    for name, (left, low, right, high) in zip(names, boxes, strict=True):
-        assert left >= figure.bbox.x0, name
-        assert low >= figure.bbox.y0, name
-        assert right <= figure.bbox.x1, name
-        assert high <= figure.bbox.y1, name
-    sizes = np.minimum(boxes[:, None, 2:], boxes[None, :, 2:]) - np.maximum(
-        boxes[:, None, :2], boxes[None, :, :2]
-    )
-    overlap = np.triu(sizes.min(-1), 1)
-    first, second = np.unravel_index(overlap.argmax(), overlap.shape)
-    assert overlap.max() <= 0.5, (names[first], names[second], overlap.max())

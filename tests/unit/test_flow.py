@@ -1,15 +1,12 @@
-"""What attention adds, rebuilt from its parts, and rollout, by hand-derived values."""
+"""What attention adds, rebuilt from its parts, by hand-derived values."""
 
-import numpy as np
 import pytest
 import torch
-from attention_samples import make_record, with_weights, without_heads
 from model_samples import SOURCE_VOCAB, TARGET_VOCAB, assert_same, padded, random_ids, tiny_model
 
-from seq2seq.analysis.flow import contribution, contributions, rollout
+from seq2seq.analysis.flow import contribution, contributions
 from seq2seq.analysis.intervene import attentions
 from seq2seq.analysis.observe import Seen
-from seq2seq.errors import UserError
 from seq2seq.model.attention import MultiHeadAttention
 
 A, C = 0.6697615493266569, 0.3302384506733431  # the lesson's weights
@@ -102,57 +99,3 @@ def test_the_lesson():
     heads = torch.tensor([[A, C], [C, A]], dtype=torch.float64)
     assert_same(found.by_head()[0], torch.stack((heads, heads)), 1e-12)
     assert_same(found.rebuilt(), found.output, 1e-15)
-
-
-def encoder(*layers):
-    shape = {"enc": (len(layers), 1), "dec": (0, 0), "cross": (0, 0)}
-    maps = make_record(["a"] * (len(layers[0]) - 1), shape=shape)
-    for number, weights in enumerate(layers):
-        maps = with_weights(maps, "enc", number, np.array([weights]))
-    return maps
-
-
-LESSON = [[A, C], [C, A]]
-
-
-def test_rollout_of_the_lesson():
-    once, twice = rollout(encoder(LESSON, LESSON))
-    assert once[0] == pytest.approx([0.8348807747, 0.1651192253], abs=1e-10)
-    assert twice[0] == pytest.approx([0.7242902665, 0.2757097335], abs=1e-10)
-
-
-def test_rollout_multiplies_later_layers_from_the_left():
-    first = [[0, 1, 0], [0, 1, 0], [0, 0, 1]]  # after layer 1, position 0 holds token 1
-    second = [[1, 0, 0], [0, 1, 0], [1, 0, 0]]  # position 2 reads position 0
-    assert rollout(encoder(first, second), residual=0)[1].tolist()[2] == [0, 1, 0]
-    assert np.array_equal(rollout(encoder(first, second), residual=1)[1], np.eye(3))
-
-
-@pytest.mark.parametrize("kind", ["enc", "dec"])
-def test_rollout_is_a_distribution_and_keeps_the_causal_mask(kind):
-    found = rollout(make_record(), kind)
-    for reached in found:
-        assert reached.sum(-1) == pytest.approx(1, abs=1e-6)
-        if kind == "dec":
-            assert np.abs(np.triu(reached, 1)).max() == 0
-    mean = make_record().layers(kind)[0].mean(0)
-    assert found[0] == pytest.approx(0.5 * mean + 0.5 * np.eye(len(mean)), abs=1e-6)
-
-
-def test_a_layer_without_heads_passes_everything_on():
-    maps = without_heads(make_record(), "enc", 0, [])
-    assert np.array_equal(rollout(maps)[0], np.eye(4))
-
-
-@pytest.mark.parametrize(
-    ("change", "message"),
-    [
-        ({"kind": "cross"}, "Rollout follows self-attention"),
-        ({"residual": 1.5}, "must be 0 to 1"),
-        ({"maps": make_record().select(layers=[1])}, "needs all layers"),
-        ({"maps": make_record().select(kinds=["cross"])}, "needs all layers"),
-    ],
-)
-def test_what_rollout_cannot_do(change, message):
-    with pytest.raises(UserError, match=message):
-        rollout(**{"maps": make_record(), **change})

@@ -1,7 +1,5 @@
 from __future__ import annotations
 
-import shutil
-
 import pytest
 from attention_samples import SENTENCES, make_record, make_run
 from test_viz_page import Parsed, long_record
@@ -71,8 +69,9 @@ def test_the_command_writes_the_page_beside_the_pictures(run, tmp_path, capsys) 
     assert sorted(p.name for p in tmp_path.iterdir()) == ["attn.html", "attn_000.npz"]
     assert "page to open in a browser:\n  " in capsys.readouterr().out
     data = page_of(tmp_path)
-    expected = {"level": "word", "special": "mute", "scale": "auto", "labels": "auto"}
-    assert data["start"] == expected
+    chosen = {"level": "word", "special": "mute"}
+    usual = {"scale": "auto", "weight": "alpha", "theme": "auto", "labels": "auto"}
+    assert data["start"] == chosen | usual
     (facts,) = data["records"]
     assert facts["text"] == {"source": SOURCE, "target": TARGET}
     assert facts["name"] == "tiny · step 7"
@@ -107,20 +106,6 @@ def test_comparison_with_another_sentence_and_another_run(run, other, tmp_path) 
     assert names == ["tiny", "other", "tiny", "other"]
 
 
-def test_comparison_with_another_checkpoint(run, tmp_path) -> None:
-    """Also of the same run: a step folder stands for the run with these weights."""
-    later = tmp_path / "later"
-    shutil.copytree(run, later)
-    shutil.copytree(later / "step-7", later / "step-9")
-    given = ["--run", run, "--text", SOURCE, "--target", TARGET, "--figures", "none"]
-    attention([*given, "--compare", str(later / "step-9"), "--out", str(tmp_path / "a")])
-    first, second = page_of(tmp_path / "a")["records"]
-    assert (first["name"], second["name"]) == ("tiny · step 7", "later · step 9")
-    (tmp_path / "pictures").mkdir()
-    with pytest.raises(UserError, match=r"--compare: .*pictures is no run folder"):
-        attention([*given, "--compare", str(tmp_path / "pictures"), "--out", str(tmp_path / "b")])
-
-
 def test_a_table_of_heads_can_be_joined(run, tmp_path) -> None:
     from seq2seq.analysis.head_id import HeadId
 
@@ -128,7 +113,7 @@ def test_a_table_of_heads_can_be_joined(run, tmp_path) -> None:
     (tmp_path / "heads.csv").write_text(table.to_csv(), encoding="utf-8")
     given = ["--run", run, "--text", SOURCE, "--target", TARGET, "--figures", "none"]
     attention([*given, "--join", str(tmp_path / "heads.csv"), "--out", str(tmp_path / "o")])
-    assert page_of(tmp_path / "o")["statistics"] == {"effect": {"cross.2.1": 0.5}}
+    assert page_of(tmp_path / "o")["statistics"] == {"corpus: effect": {"cross.2.1": 0.5}}
 
 
 @pytest.mark.parametrize(

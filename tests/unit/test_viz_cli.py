@@ -4,9 +4,11 @@ import io
 import re
 from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
-from attention_samples import SENTENCES, make_record, make_run
+from attention_samples import SENTENCES, make_record, make_run, without_heads
+from matplotlib.image import imread
 
 from seq2seq.attention_maps import AttentionMaps
 from seq2seq.cli.main import main
@@ -121,9 +123,117 @@ def test_chosen_layers_heads_words_and_figures(run, tmp_path) -> None:
     ]
 
 
+def test_every_figure_has_a_file(run, tmp_path, capsys) -> None:
+    names_of = "overview,layer,head,average,lines,steps,diff,norms,rollout"
+    choices = ["--layers", "1", "--heads", "0", "--kinds", "enc,cross", "--no-page"]
+    compared = ["--compare", run, "--figures", names_of]
+    attention([*pair(run), "--out", str(tmp_path), *choices, *compared])
+    ends = ["L1", "L1H0", "L1H0_diff", "L1H0_lines", "L1H0_norms", "L1_mean", "overview", "rollout"]
+    expected = [f"attn_000_enc_{end}.png" for end in ends]
+    expected += [f"attn_000_cross_{end}.png" for end in [*ends, "L1H0_steps"]]
+    assert names(tmp_path) == sorted([*expected, "attn_000.npz"])
+    assert capsys.readouterr().err == ""
+    assert AttentionMaps.load(tmp_path / "attn_000.npz").norms is not None
+
+
+def test_norms_instead_of_weights(run, tmp_path) -> None:
+    base = [*pair(run), "--out", str(tmp_path), "--kinds", "cross", "--no-page"]
+    attention([*base, "--weight", "norm", "--figures", "overview", "--level", "word"])
+    assert names(tmp_path) == ["attn_000.npz", "attn_000_cross_overview_words_norm.png"]
+    maps = AttentionMaps.load(tmp_path / "attn_000.npz")
+    (drawn,) = gallery.pictures(maps, Wish(("overview",), ("enc",), weight="norm"), single=True)
+    image = next(axes.images[0] for axes in drawn[1]().axes if axes.images)
+    assert maps.norms is not None
+    assert np.array_equal(image.get_array(), maps.norms["enc"][0][0])
+
+
+def test_resolution_and_paper(run, tmp_path) -> None:
+    base = [*pair(run), "--kinds", "enc", "--figures", "overview"]
+    attention([*base, "--out", str(tmp_path / "a"), "--dpi", "60", "--theme", "dark"])
+    attention([*base, "--out", str(tmp_path / "b"), "--dpi", "120"])
+    dark, light = (imread(tmp_path / x / "attn_000_enc_overview.png") for x in "ab")
+    assert np.array(light.shape[:2]) == pytest.approx(2 * np.array(dark.shape[:2]), abs=2)
+    assert dark[0, 0, :3].sum() < 0.4 < light[0, 0, :3].sum()
+    assert '"theme":"dark"' in (tmp_path / "a" / "attn.html").read_text("utf-8")
+    assert '"theme":"auto"' in (tmp_path / "b" / "attn.html").read_text("utf-8")
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [(["greedy"], "greedy"), (["beam"], "beam 5"), (["beam", "--beam", "3"], "beam 3")],
+)
+def test_how_targets_are_found(run, tmp_path, options, said) -> None:
+    from seq2seq.decoding.translator import Translator
+
+    arguments = ["--out", str(tmp_path), "--figures", "none", "--decode", *options]
+    attention(["--run", run, "--text", SOURCE, *arguments])
+    maps = AttentionMaps.load(tmp_path / "attn_000.npz")
+    beam = 1 if said == "greedy" else int(said[-1])
+    (expected,) = Translator.from_pretrained(run).translate([SOURCE], beam=beam)
+    assert (maps.text["target"], maps.meta["decode"]) == (expected.text, said)
+    attention([*pair(run), "--out", str(tmp_path), "--figures", "none", "--decode", "forced"])
+    assert AttentionMaps.load(tmp_path / "attn_001.npz").meta["how"] == "forced"
+
+
+def test_what_does_not_fit_one_sentence_is_told_and_left_out(run, tmp_path, capsys) -> None:
+    long = " ".join(["The request was slow."] * 4)
+    (tmp_path / "in.en").write_text(f"{SOURCE}\n{long}\n", encoding="utf-8")
+    (tmp_path / "in.de").write_text(f"{TARGET}\n{TARGET}\n", encoding="utf-8")
+    inputs = ["--input", str(tmp_path / "in.en"), "--target-input", str(tmp_path / "in.de")]
+    choices = ["--kinds", "enc", "--figures", "lines", "--no-page", "--out", str(tmp_path / "out")]
+    attention(["--run", run, *inputs, *choices])
+    found = names(tmp_path / "out")
+    assert found == ["attn_000.npz", "attn_000_enc_L1_lines.png", "attn_001.npz"]
+    err = capsys.readouterr().err
+    assert err.startswith("note: not drawn: “The request was slow.")
+    assert "too many for lines" in err
+    with pytest.raises(UserError, match="too many for lines"):
+        attention(["--run", run, "--text", long, "--target", TARGET, *choices])
+
+
+def test_more_heads_than_a_picture_holds_make_several() -> None:
+    maps = make_record(shape=dict.fromkeys(("enc", "dec", "cross"), (1, 6)))
+    wish = Wish(("lines", "steps"), ("cross",))
+    ends = [name for name, _ in gallery.pictures(maps, wish, single=True)]
+    assert ends == [
+        "cross_L0H0H1H2H3_lines",
+        "cross_L0H0H1H2H3_steps",
+        "cross_L0H4H5_lines",
+        "cross_L0H4H5_steps",
+    ]
+    for _, draw in gallery.pictures(maps, wish, single=True):
+        assert draw().axes
+
+
+def test_a_layer_without_heads_has_no_pictures() -> None:
+    maps = without_heads(make_record(), "enc", 1, [])
+    figures = ("layer", "average", "head", "lines", "overview", "rollout")
+    ends = [name for name, _ in gallery.pictures(maps, Wish(figures, ("enc",)), single=True)]
+    assert "enc_L0" in ends
+    assert not [end for end in ends if "L1" in end]
+
+
+def test_steps_of_what_takes_none_are_refused() -> None:
+    maps = make_record()
+    with pytest.raises(UserError, match="Steps are those of the decoder"):
+        gallery.files(maps, Wish(("steps",), ("enc",)), single=True)
+    with pytest.raises(UserError, match="need pieces"):
+        gallery.files(maps, Wish(("steps",), ("dec",), level="word"), single=True)
+    content, _ = gallery.files(maps, Wish(("steps",), level="word"), single=True)
+    assert sorted(content) == [".npz", *(f"_cross_L{i}_steps_words.png" for i in range(3))]
+    with pytest.raises(UserError, match="needs a second record"):
+        gallery.files(maps, Wish(("diff",)), single=True)
+
+
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
+        (["--figures", "diff"], "--figures diff needs --compare"),
+        (["--figures", "line"], "line is none of overview, layer"),
+        (["--dpi", "9"], "dpi is 9, but must be from 50 to 1200"),
+        (["--decode", "beam"], "--decode beam finds a target, but one is given"),
+        (["--compare", "It was.", "--no-page"], "--compare is for the page or --figures diff"),
+        (["--no-page", "--join", "x.csv"], "--join is for the page"),
         (["--layers", "9"], "no layer 9: the record holds 0, 1, 2"),
         (["--kinds", "enc", "--layers", "2"], "no layer 2: the record holds 0, 1"),
         (["--heads", "4"], "no head 4: the record holds 0, 1, 2, 3"),
@@ -134,6 +244,9 @@ def test_chosen_layers_heads_words_and_figures(run, tmp_path) -> None:
         (["--max-tokens", "5"], "split it"),
         (["--level", "word", "--labels", "in"], "needs pieces"),
         (["--beam", "0"], "decode.beam is 0"),
+        (["--beam", "1", "--decode", "beam"], "--beam 1 is greedy"),
+        (["--beam", "2", "--decode", "greedy"], "has a beam of 1, not 2"),
+        (["--beam", "2", "--decode", "forced"], "needs the target"),
         (["--font", "Nonesuch"], "no font 'Nonesuch'"),
         (["--levle", "word"], "did you mean --level"),
     ],

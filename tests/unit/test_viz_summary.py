@@ -6,7 +6,8 @@ import itertools
 
 import numpy as np
 import pytest
-from head_tables import assert_tidy, drawn_texts, heads_of, make_distances, make_table
+from figure_geometry import assert_tidy, drawn_texts
+from head_tables import heads_of, make_distances, make_table
 
 from seq2seq.analysis.head_id import HeadId
 from seq2seq.analysis.similarity import mds
