@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import shutil
+
 import pytest
 from attention_samples import SENTENCES, make_record, make_run
 from test_viz_page import Parsed, long_record
@@ -106,6 +108,20 @@ def test_comparison_with_another_sentence_and_another_run(run, other, tmp_path) 
     assert names == ["tiny", "other", "tiny", "other"]
 
 
+def test_comparison_with_another_checkpoint(run, tmp_path) -> None:
+    """Also of the same run: a step folder stands for the run with these weights."""
+    later = tmp_path / "later"
+    shutil.copytree(run, later)
+    shutil.copytree(later / "step-7", later / "step-9")
+    given = ["--run", run, "--text", SOURCE, "--target", TARGET, "--figures", "none"]
+    attention([*given, "--compare", str(later / "step-9"), "--out", str(tmp_path / "a")])
+    first, second = page_of(tmp_path / "a")["records"]
+    assert (first["name"], second["name"]) == ("tiny · step 7", "later · step 9")
+    (tmp_path / "pictures").mkdir()
+    with pytest.raises(UserError, match=r"--compare: .*pictures is no run folder"):
+        attention([*given, "--compare", str(tmp_path / "pictures"), "--out", str(tmp_path / "b")])
+
+
 def test_a_table_of_heads_can_be_joined(run, tmp_path) -> None:
     from seq2seq.analysis.head_id import HeadId
 
@@ -113,7 +129,7 @@ def test_a_table_of_heads_can_be_joined(run, tmp_path) -> None:
     (tmp_path / "heads.csv").write_text(table.to_csv(), encoding="utf-8")
     given = ["--run", run, "--text", SOURCE, "--target", TARGET, "--figures", "none"]
     attention([*given, "--join", str(tmp_path / "heads.csv"), "--out", str(tmp_path / "o")])
-    assert page_of(tmp_path / "o")["statistics"] == {"corpus: effect": {"cross.2.1": 0.5}}
+    assert page_of(tmp_path / "o")["statistics"] == {"effect": {"cross.2.1": 0.5}}
 
 
 @pytest.mark.parametrize(
