@@ -47,22 +47,29 @@ def validator(config: RunConfig, world: World) -> Validator:
 
 
 class Spy:
-    """Notes which pairs this rank reads, and its seeds."""
+    """Notes which pairs this rank learns from, batch by batch, and its seeds."""
 
     def __init__(self, patch: pytest.MonkeyPatch) -> None:
         self.pairs: list[list[int]] = []
         self.seeds: list[int] = []
-        load, backward = BatchPlan.load, Trainer._backward
+        read: list[list[int]] = []  # perhaps beyond the end of training
+        load, update, backward = BatchPlan.load, Trainer._update, Trainer._backward
 
         def loaded(plan: BatchPlan, pairs: Any) -> Any:
-            self.pairs.append(pairs.tolist())
+            read.append(pairs.tolist())
             return load(plan, pairs)
+
+        def updated(it: Trainer, batches: Any) -> None:
+            self.pairs += read
+            read.clear()
+            update(it, batches)
 
         def computed(it: Trainer, batch: Any, tokens: int) -> torch.Tensor:
             self.seeds.append(torch.initial_seed())
             return backward(it, batch, tokens)
 
         patch.setattr(BatchPlan, "load", loaded)
+        patch.setattr(Trainer, "_update", updated)
         patch.setattr(Trainer, "_backward", computed)
 
 

@@ -3,11 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
-import signal
-import subprocess
-import sys
-import time
 from pathlib import Path
 from typing import Any
 
@@ -16,33 +11,16 @@ import safetensors.torch
 import torch
 import torch.nn.functional as F
 from ranks import DEV, SHARDINGS, settings, validator
+from torchrunning import HERE, ended, torchrun
 from training_samples import PAIRS, metrics, tokenizer, trained, trainer
 
 from seq2seq.choices import Sharding
-from seq2seq.cli.main import main
 from seq2seq.data.batching import make_batch
 from seq2seq.model.transformer import Transformer
 from seq2seq.run_folder import TRAINING, WEIGHTS
 from seq2seq.training.distributed import World
 
 pytestmark = pytest.mark.dist
-HERE = Path(__file__).parent
-Process = subprocess.Popen[str]
-EPOCH = 7  # batches
-
-
-def torchrun(*command: str, processes: int = 2, **options: Any) -> Process:
-    paths = [str(HERE.parents[1]), str(HERE), str(HERE.parent / "unit")]
-    environment = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": os.pathsep.join(paths)}
-    launcher = ["-m", "torch.distributed.run", "--standalone", f"--nproc-per-node={processes}"]
-    return subprocess.Popen(
-        [sys.executable, *launcher, *command],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        env=environment,
-        **options,
-    )
 
 
 @pytest.fixture
@@ -62,9 +40,8 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
             trained(folder / name, config, validator(config, World()))
     finally:
         torch.set_default_dtype(torch.float32)
-    process = torchrun(str(HERE / "ranks.py"), str(folder))
-    out, err = process.communicate(timeout=300)
-    assert process.returncode == 0, out + err
+    status, _, err = ended(torchrun(str(HERE / "ranks.py"), str(folder)))
+    assert status == 0, err
     return folder
 
 
@@ -246,126 +223,3 @@ def test_a_gradient_that_breaks_on_one_rank_is_skipped_by_all(
         assert all(map(torch.equal, states[0], states[1]))
         assert not any(map(torch.equal, states[1], states[2]))
         assert all(bool(weight.isfinite().all()) for weight in states[-1])
-
-
-BREAK = """
-import os, signal, time
-from seq2seq.cli.main import main
-from seq2seq.errors import UserError
-from seq2seq.training.trainer import Trainer
-
-step = Trainer._step
-
-def stumble(trainer):
-    time.sleep(0.1)
-    if trainer.progress.update == 3 and trainer.world.rank == {rank}:
-        {how}
-    return step(trainer)
-
-Trainer._step = stumble
-raise SystemExit(main(["train", *{arguments}]))
-"""
-TINY = [
-    *("--train-source", "text.a", "--train-target", "text.b", "--name", "x", "device=cpu"),
-    *("model=tiny", "model.d_model=16", "model.d_ff=32", "tokenizer.kind=char", "threads=1"),
-    *("precision=fp32", "train.max_updates=400", "train.max_tokens=80", "train.samples=0"),
-    *("train.validate_every=3", "train.dev_limit=3", "decode.max_len_a=1", "decode.max_len_b=5"),
-]
-WAYS = {  # what rank 1 does in update 4 → what is seen
-    "an error of ours": ('raise RuntimeError("out of luck")', "RuntimeError: out of luck"),
-    "an error of the user's": ('raise UserError("out of luck.")', "error: out of luck.\n"),
-    "a kill": ("os.kill(os.getpid(), signal.SIGKILL)", "Signal 9 (SIGKILL) received"),
-}
-
-
-@pytest.fixture
-def place(tmp_path: Path) -> Path:
-    for name, factor in (("text.a", 1), ("text.b", 7)):
-        lines = [" ".join(str(i * factor)) for i in range(100, 160)]
-        (tmp_path / name).write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
-    return tmp_path
-
-
-def command(place: Path, *arguments: str, rank: int = 9, how: str = "pass") -> Process:
-    script = place / "script.py"
-    script.write_text(BREAK.format(rank=rank, how=how, arguments=[*TINY, *arguments]))
-    return torchrun(str(script), cwd=place)
-
-
-@pytest.mark.parametrize(
-    "way", ["an error of ours", *(pytest.param(w, marks=pytest.mark.slow) for w in list(WAYS)[1:])]
-)
-def test_when_one_rank_fails_all_end_at_once(place: Path, way: str) -> None:
-    how, message = WAYS[way]
-    process = command(place, rank=1, how=how)
-    begin = time.monotonic()
-    while not (place / "runs/x/step-3").exists():  # however slow the machine starts
-        assert process.poll() is None, process.communicate()
-        assert time.monotonic() < begin + 200
-        time.sleep(0.02)
-    begin = time.monotonic()
-    _, err = process.communicate(timeout=25)  # torchrun itself would kill after 30
-    assert process.returncode != 0
-    assert err.count(message) == 1
-    assert err.count("Traceback") <= 2  # torchrun's own is one
-    assert json.loads((place / "runs/x/last.json").read_text()) == {"step": 3}
-
-
-def test_the_command_trains_on_two_ranks_and_any_number_goes_on(place: Path) -> None:
-    out, err = finished(command(place, "train.max_updates=4"))
-    assert out == "run: runs/x\n"
-    assert err.count("2 × cpu in fp32") == err.count("finished after 4 updates") == 1
-    assert main_in(place, ["--run", "runs/x", "--resume", "train.max_updates=6"]) == 0
-    assert [line["update"] for line in metrics(place / "runs/x", "dev")] == [3, 4, 6]
-
-
-@pytest.mark.slow
-def test_a_command_may_be_resumed_by_two_ranks(place: Path) -> None:
-    assert main_in(place, [*TINY, "train.max_updates=4"]) == 0
-    out, err = finished(command(place, "--resume", "train.max_updates=6"))
-    assert out == "run: runs/x\n"
-    assert "finished after 6 updates" in err
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_a_signal_to_torchrun_saves_once(place: Path, number: signal.Signals) -> None:
-    process = command(place)
-    while not (place / "runs/x/step-3").exists():
-        assert process.poll() is None, process.communicate()
-        time.sleep(0.02)
-    process.send_signal(number)
-    out, err = process.communicate(timeout=25)
-    assert process.returncode != 0
-    assert out == "run: runs/x\n"
-    step = json.loads((place / "runs/x/last.json").read_text())["step"]
-    assert err.count(f"interrupted after {step} updates") == 1
-    assert not (place / "runs/x/finished.json").exists()
-
-
-@pytest.mark.slow
-def test_a_mistake_that_all_ranks_meet_is_told_once(place: Path) -> None:
-    (place / "runs/x").mkdir(parents=True)
-    process = command(place)
-    out, err = process.communicate(timeout=200)
-    assert process.returncode != 0
-    assert (out, err.count("runs/x exists already")) == ("", 1)
-    process = command(place, "train.max_epoch=3")
-    _, err = process.communicate(timeout=200)
-    assert err.count("error: Unknown key train.max_epoch: did you mean train.max_epochs?") == 1
-
-
-def finished(process: Process) -> tuple[str, str]:
-    out, err = process.communicate(timeout=200)
-    assert process.returncode == 0, err
-    return out, err
-
-
-def main_in(place: Path, arguments: list[str]) -> int:
-    """`seq2seq train` in this process."""
-    before = Path.cwd()
-    os.chdir(place)
-    try:
-        return main(["train", *arguments])
-    finally:
-        os.chdir(before)
