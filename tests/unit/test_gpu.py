@@ -20,7 +20,15 @@ pytestmark = [
 ]
 
 
-def small_model() -> Transformer:
+# A layer with gaps, and attentions of every kind without any head: tensors of no entry.
+GONE = [
+    "enc.0.1",
+    *(f"{place}.{head}" for place in ("enc.1", "dec.0", "cross.1") for head in range(4)),
+]
+HEADS = pytest.mark.parametrize("removed", [None, GONE], ids=["all heads", "some heads"])
+
+
+def small_model(removed: list[str] | None = None) -> Transformer:
     torch.manual_seed(0)
     config = ModelConfig(
         d_model=32,
@@ -31,6 +39,7 @@ def small_model() -> Transformer:
         target_vocab=40,
         dropout=0.0,
         embedding_dropout=0.0,
+        removed_heads=removed,
     )
     return Transformer(config).eval()
 
@@ -42,8 +51,9 @@ def sources() -> torch.Tensor:
     return ids
 
 
-def test_logits_and_maps_equal_those_of_the_cpu() -> None:
-    model, source = small_model(), sources()
+@HEADS
+def test_logits_and_maps_equal_those_of_the_cpu(removed: list[str] | None) -> None:
+    model, source = small_model(removed), sources()
     target = source.flip(1).clamp(min=4)
     expected = model.attention_weights(source, target)
     model.cuda()
@@ -55,8 +65,9 @@ def test_logits_and_maps_equal_those_of_the_cpu() -> None:
     torch.testing.assert_close(fused.cpu(), expected.logits, atol=1e-4, rtol=1e-4)
 
 
-def test_beam_search_finds_the_same_pieces() -> None:
-    model, source = small_model(), sources()
+@HEADS
+def test_beam_search_finds_the_same_pieces(removed: list[str] | None) -> None:
+    model, source = small_model(removed), sources()
 
     def search(device: str) -> list[list[int]]:
         model.to(device)
@@ -77,9 +88,10 @@ def test_beam_search_finds_the_same_pieces() -> None:
     assert search("cuda") == search("cpu")
 
 
+@HEADS
 @pytest.mark.parametrize("precision", [Precision.fp32, Precision.bf16, Precision.fp16])
-def test_every_precision_learns_to_copy(precision: Precision) -> None:
-    model = small_model().cuda().train()
+def test_every_precision_learns_to_copy(precision: Precision, removed: list[str] | None) -> None:
+    model = small_model(removed).cuda().train()
     optimizer = build_optimizer(model, OptimConfig())
     scaler = torch.amp.GradScaler("cuda", enabled=precision is Precision.fp16)
     generator = torch.Generator().manual_seed(2)
