@@ -6,7 +6,9 @@ from collections.abc import Iterable
 
 from seq2seq.analysis.tables import Column
 from seq2seq.lesson.cost import Cost
-from seq2seq.lesson.part import Claim, Part, Table, check, table
+from seq2seq.lesson.part import Claim, Part, Table, Verdict, check, table
+
+NOISE = 1.1  # times that differ by less say nothing on a machine with other work
 
 
 def part(found: Cost) -> Part:
@@ -61,12 +63,12 @@ def _claims_of_flops(found: Cost) -> list[Claim]:
     ]
     if found.milliseconds:
         times = ", ".join(f"{h}: {ms:.2f}" for h, ms in found.milliseconds.items())
-        slower = found.milliseconds[last] > found.milliseconds[first]
+        ratio = found.milliseconds[last] / found.milliseconds[first]
         claims.append(
             Claim(
                 "Operations are not time: splitting into heads costs some handling.",
                 f"milliseconds a pass at best on this CPU, by number of heads: {times}",
-                check(slower),
+                check(ratio > NOISE, Verdict.open),
                 "Measured once on this machine; other kernels and devices differ.",
             )
         )

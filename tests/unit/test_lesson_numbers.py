@@ -166,6 +166,9 @@ def test_time_is_measured_when_asked_for():
     part = complexity.part(found)
     assert "1: " in measured(part, "Operations are not time")[0]
     assert all(row["time"] > 0 for row in rows_of(part, "complexity_heads"))
+    for times, verdict in (((1.0, 2.0), Verdict.holds), ((1.0, 1.05), Verdict.open)):
+        other = dataclasses.replace(found, milliseconds=dict(zip((1, 2), times, strict=True)))
+        assert measured(complexity.part(other), "Operations are not time")[1] == verdict
 
 
 def test_heads_that_do_not_divide_are_refused_in_words():
