@@ -2,10 +2,10 @@
 
 A page is a fixed shell (viz/assets) around data. Text goes in as JSON in which no character can
 close a tag; weights as 16-bit numbers in base64, which the browser unpacks when a sentence is
-opened. The content security policy allows exactly the styles and the two scripts of the shell, by
-their hashes, so a page can neither run anything else nor ask any server for anything: a small
+opened. The content security policy allows exactly the style sheet and the two scripts of the shell,
+by their hashes, so a page can neither run anything else nor ask any server for anything: a small
 loader, and the program (viz/assets/*.js in the order of SCRIPTS), which the page holds deflated
-together with its style sheet.
+together with its style sheet and its body.
 
 Importing this module also lets a record show itself in notebooks (`Notebook`).
 """
@@ -36,8 +36,7 @@ SCRIPTS = (
     *("data", "state", "paint", "heads", "map", "inspect", "lines", "steps"),
     *("output", "training", "keys", "controls"),
 )
-NEXT = "<<next>>"  # stands in the shell where policy, style, data, program and loader go
-FIRST_STYLE = ":root{color-scheme:light dark}main{visibility:hidden}"  # until all is unpacked
+NEXT = "<<next>>"  # stands in the frame where policy, data, program and loader go
 FRAME_HEIGHT = 900  # pixels in a notebook
 
 
@@ -135,23 +134,21 @@ def bind(
 def shell() -> tuple[str, str]:
     """All of a page but its data: what stands before it, and after."""
     assets = files("viz") / "assets"
-    read = {
-        name: (assets / name).read_text(encoding="utf-8")
-        for name in ("page.html", "page.css", "loader.js", *(f"{name}.js" for name in SCRIPTS))
-    }
-    style, loader = _compact(read["page.css"]), _compact(read["loader.js"])
-    body = _compact("\n".join(read[f"{name}.js"] for name in SCRIPTS))
-    program = f'"use strict";(async()=>{{\n{body}\n}})();'
-    inside = f"{style}\0{program}".encode()
+
+    def read(*names: str) -> str:
+        return _compact("\n".join((assets / name).read_text(encoding="utf-8") for name in names))
+
+    style, body, loader = read("page.css"), read("page.html"), read("loader.js")
+    script = read(*(f"{name}.js" for name in SCRIPTS))
+    program = f'"use strict";(async()=>{{\n{script}\n}})();'
+    inside = "\0".join((style, body, program)).encode()
     packed = base64.b64encode(zlib.compress(inside, 9)).decode("ascii")
     policy = (
         f"default-src 'none'; script-src '{_digest(loader)}' '{_digest(program)}'; "
-        f"style-src '{_digest(FIRST_STYLE)}' '{_digest(style)}'; img-src data:; "
-        "base-uri 'none'; form-action 'none'"
+        f"style-src '{_digest(style)}'; img-src data:; base-uri 'none'; form-action 'none'"
     )
-    parts = _compact(read["page.html"]).split(NEXT)
-    before = parts[0] + policy + parts[1] + FIRST_STYLE + parts[2]
-    return before, parts[3] + packed + parts[4] + loader + parts[5]
+    before, start, *rest = read("frame.html").split(NEXT)
+    return before + policy + start, rest[0] + packed + rest[1] + loader + rest[2]
 
 
 def _compact(text: str) -> str:

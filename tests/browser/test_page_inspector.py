@@ -267,14 +267,42 @@ def test_only_one_of_two_records_has_norms(visit) -> None:
     assert inspector(page)["norm ‖α f(x)‖"][1] == "–"
 
 
-def test_norms_are_in_the_csv(visit) -> None:
-    maps = sample()
-    page = visit(maps, link="#head=dec.0.1")
+def rows_of_csv(page) -> list[dict[str, str]]:
     with page.page.expect_download() as waiting:
         page.page.get_by_role("button", name="Save these weights as CSV").click()
     text = Path(waiting.value.path()).read_text("utf-8")
-    rows = list(csv.DictReader(io.StringIO(text.split("\n", 1)[1])))
+    return list(csv.DictReader(io.StringIO(text.split("\n", 1)[1])))
+
+
+def test_norms_and_scores_are_in_the_csv(visit) -> None:
+    maps = sample()
+    page = visit(maps, link="#head=dec.0.1")
+    rows = rows_of_csv(page)
+    assert len(rows) == len(maps.tgt_in) ** 2
+    for row in rows:
+        i, j = int(row["query"]), int(row["key"])
+        assert float(row["weight"]) == pytest.approx(maps.head("dec", 0, 1)[i, j], abs=2e-5)
+        assert float(row["norm"]) == pytest.approx(maps.norms["dec"][0][1][i, j], abs=2e-4)
+        if j > i:
+            assert row["score"] == ""  # there is none before the mask that counts
+        else:
+            expected = maps.qk["dec"][0].scores[1, i, j]
+            assert float(row["score"]) == pytest.approx(expected, abs=2e-3)
+    page.change(level="word")
+    assert "score" not in rows_of_csv(page)[0]
+
+
+def test_a_csv_of_two_records_of_which_one_has_norms(visit) -> None:
+    a, b = sample(), make_record(seed=1)
+    page = visit(a, b, paired=True, link="#head=enc.1.0&compare=both")
+    rows = rows_of_csv(page)
+    assert {row["record"] for row in rows} == {"A", "B"}
+    assert all((row["norm"] == "") == (row["record"] == "B") for row in rows)
+    page.change(compare="diff")
+    rows = rows_of_csv(page)
+    assert {row["record"] for row in rows} == {"B-A"}
     for row in rows:
         at = int(row["query"]), int(row["key"])
-        assert float(row["weight"]) == pytest.approx(maps.head("dec", 0, 1)[at], abs=2e-5)
-        assert float(row["norm"]) == pytest.approx(maps.norms["dec"][0][1][at], abs=2e-4)
+        delta = b.head("enc", 1, 0)[at] - a.head("enc", 1, 0)[at]
+        assert float(row["weight"]) == pytest.approx(delta, abs=4e-5)
+        assert row["norm"] == row["score"] == ""

@@ -41,22 +41,39 @@ async function savePng() {
   canvas.toBlob((blob) => save(blob, `${slug()}.png`), "image/png");
 }
 
-// What the view shows, one weight a line; in steps, the row of the step for all heads of both layers.
+// Numbers of a cell in CSV, each for all cells of a head; nothing where a record has none.
+const VALUES = {
+  weight: (record, id) => matrix(record, id, level()).a,
+  norm: (record, id) => record.norms && matrix(record, id, level(), "norm").a,
+  score: (record, id) => {
+    if (!scored(record)) return false;
+    const { m, a } = matrix(record, id, level());
+    return a.map((_, at) => (id.startsWith("dec") && at % m > Math.floor(at / m) ? NaN : scoreOf(record, id, Math.floor(at / m), at % m)));
+  },
+};
+
+// What the view shows, one cell a line; in steps, the row of the step for all heads of both layers.
 function csv() {
-  const plain = (x) => (x === undefined ? "" : x.toFixed(5));
+  const plain = (x) => (Number.isFinite(x) ? x.toFixed(5) : "");
   const quoted = (x) => `"${String(x).replaceAll('"', '""')}"`;
-  const lines = [`# ${A().provenance}`, `record,kind,layer,head,query,key,query_token,key_token,weight${A().norms ? ",norm" : ""}`];
-  const add = (name, record, id, map, some) => {
+  const there = { weight: true, norm: [A(), B()].some((one) => one?.norms), score: [A(), B()].some((one) => one && scored(one)) };
+  const names = Object.keys(VALUES).filter((name) => there[name]);
+  const lines = [`# ${A().provenance}`, ["record,kind,layer,head,query,key,query_token,key_token", ...names].join(",")];
+  const add = (name, id, some, first, second) => {
     const [kind, layer, head] = id.split(".");
-    const [rows, columns] = axes(record, kind, level());
-    const values = ["alpha", ...(A().norms ? ["norm"] : [])].map((what) => (name === "B-A" ? difference(A(), B(), id, level(), what)?.a : matrix(record, id, level(), what).a) ?? []);
-    for (let i = 0; i < map.n; i++)
-      for (let j = 0; j < map.m && (some === undefined || i === some); j++)
-        lines.push([name, kind, layer, head, i, j, quoted(rows.labels[i]), quoted(columns.labels[j]), ...values.map((list) => plain(list[i * map.m + j]))].join(","));
+    const [rows, columns] = axes(first, kind, level());
+    const m = columns.labels.length;
+    const lists = names.map((what) => [first, second].filter(Boolean).map((record) => VALUES[what](record, id)));
+    const value = ([a, b], at) => (second ? b?.[at] - a?.[at] : a?.[at]);
+    rows.labels.forEach((query, i) => {
+      if (some === undefined || i === some)
+        columns.labels.forEach((key, j) => lines.push([name, kind, layer, head, i, j, quoted(query), quoted(key), ...lists.map((list) => plain(value(list, i * m + j)))].join(",")));
+    });
   };
-  if (state.view === "map") for (const { record, map } of plots) add(record ? (record === A() ? "A" : "B") : "B-A", record ?? A(), current(), map);
-  const heads = state.view === "lines" ? overlaid() : ["cross", "dec"].flatMap((kind) => A().list[kind].filter((one) => one.layer === Number(state.heads[kind].split(".")[1])).map((one) => one.id));
-  if (state.view !== "map") for (const id of heads) add(shown() === A() ? "A" : "B", shown(), id, matrix(shown(), id, level()), state.view === "steps" ? state.step : undefined);
+  const named = (record) => (record === A() ? "A" : "B");
+  if (state.view === "map") for (const { record } of plots) record ? add(named(record), current(), undefined, record) : add("B-A", current(), undefined, A(), B());
+  else if (state.view === "lines") for (const id of overlaid()) add(named(shown()), id, undefined, shown());
+  else for (const kind of ["cross", "dec"]) for (const { id, layer } of A().list[kind]) if (layer === Number(state.heads[kind].split(".")[1])) add("A", id, state.step, A());
   return `${lines.join("\n")}\n`;
 }
 const saveCsv = () => save(new Blob([csv()], { type: "text/csv;charset=utf-8" }), `${slug()}.csv`);
