@@ -130,6 +130,12 @@ def test_limit_of_decoding_counts_the_source_once(monkeypatch: pytest.MonkeyPatc
     assert work.decoding(0) == (work.encoder + work.memory) * work.test_source
 
 
+def test_products_are_timed_however_busy_the_machine_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    import torch
+
+    assert 0 < load("limit", monkeypatch).seconds(4, 4, 4, torch.float32, budget=0.0) < 60
+
+
 def test_meter_counts_after_warm_up_and_stops(
     monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
