@@ -97,8 +97,9 @@ def _measured(args: argparse.Namespace) -> int:
     if args.share is not None:
         return _write_run(args, run, _first(args, translator, pairs))
     found = _curve(args, translator, pairs, test.target_lang)
-    how = [f"{_search(config.decode)} · importance and quality on the same pairs", *left_out]
-    found = dataclasses.replace(found, facts=facts(args, run, test, len(pairs), how))
+    when = "at every step" if args.re_estimate else "once"
+    how = f"{_search(config.decode)} · importance, measured {when}, and quality on the same pairs"
+    found = dataclasses.replace(found, facts=facts(args, run, test, len(pairs), [how, *left_out]))
     content, said = _report(found, args.format or ("png",))
     folder = place(Path(args.out or Path(args.run) / "prune"), content)
     print(*said, sep="\n")

@@ -91,7 +91,8 @@ class TestCurve:
         facts = [line for line in text.split("\n") if line.startswith("#")]
         assert re.fullmatch(r"# run tiny · checkpoint step \d · weights [0-9a-f]{12}", facts[0])
         assert facts[1] == (
-            "# 5 sentence pairs of text.en, greedy · importance and quality on the same pairs"
+            "# 5 sentence pairs of text.en, greedy · importance, measured once, and quality on the "
+            "same pairs"
         )
         assert re.search(r"# BLEU nrefs:1\|.*tok:13a\|", facts[-1])
         rows = rows_of(place / "curve" / "prune.csv")
@@ -113,7 +114,8 @@ class TestCurve:
         assert seq2seq(ask)[0] == 0
         assert {path.name: path.read_bytes() for path in folder.iterdir()} == before
         assert seq2seq(f"{ask} --re-estimate --max-tokens 20 --step 1")[0] == 0
-        assert (place / "runs" / "tiny" / "prune-2" / "prune.csv").exists()
+        text = (place / "runs" / "tiny" / "prune-2" / "prune.csv").read_text("utf-8")
+        assert "importance, measured at every step, and quality" in text
         assert {path.name: path.read_bytes() for path in folder.iterdir()} == before
 
     @pytest.mark.parametrize(
