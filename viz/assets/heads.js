@@ -135,7 +135,7 @@ function renderLegend() {
   const share = (x) => (diff ? 0.5 + x / limit / 2 : root ? Math.sqrt(x / limit) : x / limit);
   const canvas = el("canvas", { width: 256, height: 1 });
   const image = canvas.getContext("2d").createImageData(256, 1);
-  for (let i = 0; i < 256; i++) image.data.set([...rgb(TABLES[diff ? "difference" : "cividis"], i / 255.9), 255], 4 * i);
+  for (let i = 0; i < 256; i++) image.data.set([...TABLES[diff ? "difference" : "cividis"].subarray(3 * i, 3 * i + 3), 255], 4 * i);
   canvas.getContext("2d").putImageData(image, 0, 0);
   const marks = ticks.map((x) => {
     const mark = el("span", { textContent: (diff && x > 0 ? "+" : "") + String(x).replace("-", "−") });

@@ -18,19 +18,21 @@ const isSqrt = () => {
   return Math.max(rows.labels.length, columns.labels.length) > LINEAR_UP_TO;
 };
 
-// One scale for all heads of a kind: weight → [r, g, b].
-function scale(which, kind) {
-  if (which !== "diff") {
-    const [root, most] = [isSqrt(), highest(kind)];
-    return (weight) => rgb(TABLES.cividis, root ? Math.sqrt(weight / most) : weight / most);
+// One scale for all heads of a kind: the name of a colour table, and weight → place in it.
+function shades(which, kind) {
+  const place = (share) => Math.max(0, Math.min(255, Math.floor(share * 256)));
+  if (which === "diff") {
+    const limit = differenceLimit();
+    return ["difference", (weight) => place(0.5 + (0.5 * weight) / limit)];
   }
-  const limit = differenceLimit();
-  return (weight) => rgb(TABLES.difference, 0.5 + (0.5 * weight) / limit);
+  const [root, most] = [isSqrt(), highest(kind)];
+  return ["cividis", (weight) => place(root ? Math.sqrt(weight / most) : weight / most)];
 }
 
-function rgb(table, share) {
-  const at = 3 * Math.max(0, Math.min(255, Math.floor(share * 256)));
-  return table.subarray(at, at + 3);
+// Weight → [r, g, b].
+function scale(which, kind) {
+  const [name, place] = shades(which, kind);
+  return (weight) => TABLES[name].subarray(3 * place(weight), 3 * place(weight) + 3);
 }
 
 // The highest value of the scale: 1 for weights; of norms the largest of any head on display.
@@ -100,15 +102,14 @@ function thumbnail(canvas, map, which, columns) {
   canvas.height = map.n;
   const context = canvas.getContext("2d");
   const image = context.createImageData(keys.length, map.n);
-  const colour = scale(which);
-  const grey = ink.mute.match(/\w\w/g).map((x) => parseInt(x, 16));
-  let at = 0;
+  const pixels = new Uint32Array(image.data.buffer);
+  const [name, place] = shades(which);
+  const pixel = ([r, g, b]) => ((255 << 24) | (b << 16) | (g << 8) | r) >>> 0;
+  const palette = Uint32Array.from({ length: 256 }, (_, i) => pixel(TABLES[name].subarray(3 * i)));
+  const grey = pixel(ink.mute.match(/\w\w/g).map((x) => parseInt(x, 16)));
+  const hidden = keys.map((j) => muted(columns, j));
   for (let i = 0; i < map.n; i++)
-    for (const j of keys) {
-      image.data.set(muted(columns, j) ? grey : colour(map.a[i * map.m + j]), at);
-      image.data[at + 3] = 255;
-      at += 4;
-    }
+    keys.forEach((j, x) => (pixels[i * keys.length + x] = hidden[x] ? grey : palette[place(map.a[i * map.m + j])]));
   context.putImageData(image, 0, 0);
 }
 
