@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 import textwrap
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -47,11 +47,15 @@ adjective, particle. Writes, into a folder,
   trace.csv, probes.csv     with --probe: a row for each probe and head; one for each probe
   places.csv, pairs.csv     effects by position, and of two heads together
   links.csv                 with --probe: which heads look along grammatical links
-  route.png                 source word → heads → token, on one example of each question"""
+  route.png                 source word → heads → token, on one example of each question
+
+With several --run, such as seeds of one configuration, --probe says what all models do alike: heads
+are matched by what they read from where, not by number (stability.csv, stability.md)."""
 
 EXAMPLES = """
 seq2seq trace --run runs/demo --probe
 seq2seq trace --run runs/demo --probe it,object --pairs 60
+seq2seq trace --run runs/seed1 --run runs/seed2 --run runs/seed3 --probe
 seq2seq trace --run runs/demo --text "The cat ate the cheese because it was hungry." \\
     --other "The cat ate the cheese because it was old."
 """
@@ -65,24 +69,51 @@ def trace(argv: list[str]) -> int:
     from seq2seq.run_folder import load_run
     from viz.trace_files import content, said
 
-    run = load_run(args.run, device=args.device, checkpoint=args.checkpoint)
+    if len(args.run) > 1:
+        return _several(args)
+    (name,) = args.run
+    run = load_run(name, device=args.device, checkpoint=args.checkpoint)
     with heads_off(run.model, args.without_heads) as off:
         facts = [*_facts(args, run), *(f"without {head}" for head in off)]
         answers, notes = _answers(args, run)
         links = _links(args, run) if args.probe else None
         files, more = content(run.tokenizer, answers, links, facts, args.format)
         lines = said(answers)
-    folder = place(Path(args.out or Path(args.run) / "trace"), files)
-    for line in [*lines, *notes, *more]:
+    _show(Path(args.out or Path(name) / "trace"), files, [*lines, *notes, *more])
+    return 0
+
+
+def _several(args: argparse.Namespace) -> int:
+    """The same probes in several runs: what is stable?"""
+    from seq2seq.analysis.stability import Model
+    from seq2seq.run_folder import load_run
+    from viz.stability import content, names, said
+
+    models, facts, notes = [], list[str](), list[str]()
+    for path, name in zip(args.run, names(args.run), strict=True):
+        run = load_run(path, device=args.device, checkpoint=args.checkpoint)
+        answers, missing = _answers(args, run)
+        models.append(Model(name, {answer.study.name: answer for answer in answers}))
+        facts.append(_facts(args, run)[0])
+        notes += [f"{name}: {note}" for note in missing]
+    facts += [f"{args.split} split of the embedded grammar, synthetic · {args.pairs} pairs a probe"]
+    lines, rows = said(models)
+    folder = Path(args.out or Path(args.run[0]) / "stability")
+    _show(folder, content(models, rows, [*lines, *notes], facts), [*lines, *notes])
+    return 0
+
+
+def _show(folder: Path, files: dict[str, bytes], lines: Sequence[str]) -> None:
+    folder = place(folder, files)
+    for line in lines:
         print(_wrapped(line))
     print(*(f"  {folder / name}" for name in files), sep="\n")
-    return 0
 
 
 def parser() -> Parser:
     """The options of `seq2seq trace`."""
     result = Parser("trace", DESCRIPTION, EXAMPLES)
-    add_model_options(result)
+    add_model_options(result, several=True)
     add_heads_option(result)
     add = result.add_argument_group("two sentences").add_argument
     add("--text", metavar="A", help="a source sentence")
@@ -112,6 +143,8 @@ def _check(args: argparse.Namespace) -> None:
         raise UserError("Give two sentences, --text A and --other B, or --probe alone.")
     if targets[0] != targets[1]:
         raise UserError("--target and --other-target go together: the translations of A and B.")
+    if len(args.run) > 1 and (not args.probe or args.without_heads):
+        raise UserError("Several runs are compared on probes alone: give --probe, no heads off.")
     if args.pairs < LEAST_PAIRS:
         raise UserError(f"--pairs {args.pairs} are too few to tell from chance: {LEAST_PAIRS}.")
 

@@ -53,8 +53,8 @@ class LinkProbe(NamedTuple):
 PROBES = {
     "subject": LinkProbe("subject", "verb", "the verb's number"),
     "object": LinkProbe("verb", "article", "the object's case"),
-    "adjective": LinkProbe("noun", "adjective", "the adjective's gender"),
-    "particle": LinkProbe("particle or verb", "", "the separable prefix"),
+    "adjective": LinkProbe("noun", "adjective", "the adjective's ending"),
+    "particle": LinkProbe("particle", "", "the separable prefix"),
 }
 """Name → probe; the names are those of `link_sentences.LINKS`."""
 

@@ -157,6 +157,10 @@ class PlaceWeights:
         row = self.names[query_side(kind)].index(query)
         return self.layers[place][:, :, row, self.names[key_side(kind)].index(key)]
 
+    def row(self, place: Place, query: str) -> dict[str, Tensor]:
+        """Weights [2n, H] from one place to every place, by name."""
+        return {key: self.between(place, query, key) for key in self.names[key_side(place[0])]}
+
 
 def query_side(kind: str) -> str:
     """Of which side the queries of a kind of attention are."""

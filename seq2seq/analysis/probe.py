@@ -16,8 +16,9 @@ from collections.abc import Iterable, Sequence
 from itertools import islice
 
 import torch
+from torch import Tensor
 
-from seq2seq.analysis.head_id import HeadId
+from seq2seq.analysis.head_id import HeadId, Place
 from seq2seq.analysis.intervals import wilson
 from seq2seq.analysis.intervene import attentions, head_numbers
 from seq2seq.analysis.minimal_pair import (
@@ -109,31 +110,35 @@ def _antecedent(pair: GrammarPair, side: str) -> tuple[int, int]:
     return link.dependent, link.head
 
 
+def oriented(found: PlaceWeights, place: Place, query: str) -> dict[str, Tensor]:
+    """Weights [2n, H] from a place to every place, the nouns by what they are to the sentence.
+
+    In the first n sentences the first noun is the antecedent, in the others the second.
+    """
+    row = found.row(place, query)
+    first, second = row.pop(FIRST), row.pop(SECOND)
+    half = len(first) // 2
+    antecedent = torch.cat([first[:half], second[half:]])
+    rival = torch.cat([second[:half], first[half:]])
+    return {"antecedent": antecedent, "rival": rival, **row}
+
+
 def _score(found: PlaceWeights, head: HeadId, index: int, count: int) -> dict[str, Value]:
     """The row of a head from its weights on all first and then all second sentences."""
-    query = IT if head.kind == "enc" else PRONOUN
-    first, second = (found.between(head.place, query, name)[:, index] for name in (FIRST, SECOND))
-    right = torch.cat([first[:count] > second[:count], second[count:] > first[count:]])
+    row = oriented(found, head.place, IT if head.kind == "enc" else PRONOUN)
+    weights = {name: w[:, index] for name, w in row.items()}
+    right = weights["antecedent"] > weights["rival"]
     both = int((right[:count] & right[count:]).sum())
     low, high = wilson(both, count)
-    # By what a noun is to the sentence, not by its place.
-    antecedent = float(torch.cat([first[:count], second[count:]]).mean())
-    rival = float(torch.cat([second[:count], first[count:]]).mean())
-    means = {
-        name: float(found.between(head.place, query, name)[:, index].mean())
-        for name in found.names["target" if head.kind == "dec" else "source"]
-    }
-    means = {"antecedent": antecedent, "rival": rival} | {
-        name: mean for name, mean in means.items() if name not in (FIRST, SECOND)
-    }
+    means = {name: float(w.mean()) for name, w in weights.items()}
     most = max(means, key=lambda name: means[name])
     return {
         "right": float(right.double().mean()),
         "right_pairs": both / count,
         "right_low": low,
         "right_high": high,
-        "antecedent": antecedent,
-        "rival": rival,
+        "antecedent": means["antecedent"],
+        "rival": means["rival"],
         "looks_at": f"{most} {means[most]:.2f}",
     }
 

@@ -26,7 +26,7 @@ from seq2seq.analysis.trace import (
     trace_pairs,
     trace_places,
 )
-from seq2seq.analysis.verdict import with_parts
+from seq2seq.analysis.verdict import carriers, with_parts
 from seq2seq.data.grammar import Split, minimal_pairs
 from seq2seq.errors import UserError
 from seq2seq.model.transformer import Transformer
@@ -151,11 +151,12 @@ def measure(study: Study, progress: Progress | None = None) -> Answer:
     table = with_parts(HeadTable(table.columns, table.rows).joined(study.looks))
     table = HeadTable(table.columns, table.rows, facts)
     closely = strongest(table, CLOSELY)
+    placed = [*closely, *(head for head in carriers(table) if head not in closely)]
     return Answer(
         study,
         table,
         smallest_set(runs, table),
-        trace_places(runs, closely, study.places).with_facts(facts),
+        trace_places(runs, placed, study.places).with_facts(facts),
         trace_pairs(runs, table, closely).with_facts(facts),
     )
 

@@ -99,7 +99,7 @@ def report(answers: Sequence[Answer]) -> list[str]:
     lines.append(f"{'':32}" + "".join(f"{ATTENTIONS[kind]:>16}" for kind in KINDS))
     for answer, row in zip(answers, rows, strict=True):
         best = "".join(f"{_best(answer.table, kind):>16}" for kind in KINDS)
-        lines.append(f"{row['probe']:<11}{row['decides']:<21}{best}".rstrip())
+        lines.append(f"{row['probe']:<10}{row['decides']:<22}{best}".rstrip())
     lines += ["", "The strongest of all, and what breaks without it", ""]
     lines.append(
         f"{'':11}{'pairs':>5}  {'head':<10}{'effect (95 %)':<16}{'turns':>6}"

@@ -81,9 +81,17 @@ class Parser(argparse.ArgumentParser):
         return self.parse_intermixed_args(argv)
 
 
-def add_model_options(parser: argparse.ArgumentParser, *, required: bool = True) -> None:
-    """Add --run, --checkpoint and --device: which trained model, and where it computes."""
-    parser.add_argument("--run", required=required, metavar="RUN", help="folder of a training run")
+def add_model_options(
+    parser: argparse.ArgumentParser, *, required: bool = True, several: bool = False
+) -> None:
+    """Add --run (a list, if several), --checkpoint and --device: which model computes where."""
+    parser.add_argument(
+        "--run",
+        required=required,
+        action="append" if several else "store",
+        metavar="RUN",
+        help=f"folder of a training run{'; repeatable' if several else ''}",
+    )
     parser.add_argument(
         "--checkpoint",
         default="best",

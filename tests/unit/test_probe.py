@@ -2,6 +2,7 @@
 
 import csv
 import io
+import shutil
 from types import SimpleNamespace
 
 import pytest
@@ -243,6 +244,26 @@ def uncommented(path):
     return [line for line in lines if line and not line.startswith("#")]
 
 
+def test_several_runs_say_what_is_stable(untrained, monkeypatch, capsys):
+    """Two copies of one run: all ways are taken by both, or by none."""
+    twin = untrained.with_name("twin")
+    shutil.copytree(untrained, twin)
+    monkeypatch.setattr("seq2seq.analysis.study.PROBES", ("it", "subject"))
+    both = ["--run", str(untrained), "--run", str(twin), "--probe", "--pairs", "8"]
+    assert trace([*both, "--split", "train"]) == 0
+    shown = capsys.readouterr().out
+    assert "run 1: demo\nrun 2: twin\n" in shown
+    rows = list(csv.DictReader(uncommented(untrained / "stability" / "stability.csv")))
+    assert rows
+    assert {row["asked"] for row in rows} == {"2"}
+    assert {row["taken"] for row in rows} <= {"0", "2"}
+    assert all(row["effect demo"] == row["effect twin"] for row in rows)
+    assert not (untrained / "trace").exists()
+    page = (untrained / "stability" / "stability.md").read_text(encoding="utf-8")
+    assert "\n## demo\n" in page
+    assert "\n## twin\n" in page
+
+
 def test_a_probe_that_is_named_and_cannot_be_asked_is_an_error(untrained, monkeypatch):
     monkeypatch.setattr("seq2seq.analysis.study.LEAST", 200)
     with pytest.raises(UserError, match="larger tokenizer"):
@@ -262,6 +283,8 @@ def test_a_probe_that_is_named_and_cannot_be_asked_is_an_error(untrained, monkey
         (["--text", "a", "--other", "b", "--target", "c", "--other-target", "c"], "same transl"),
         (["--probe", "--pairs", "39"], "39 are too few"),
         (["--probe", "it", "--pairs", "40"], "larger tokenizer"),
+        (["--run", "other", "--text", "a", "--other", "b"], "compared on probes alone"),
+        (["--run", "other", "--probe", "--without-heads", "enc.0.0"], "compared on probes alone"),
         (["--probe", "it,its"], "no probe 'its': choose it, subject, object, adjective, particle"),
         (["--text", "a", "--other", "b", "--without-heads", "enc.9.9"], "has no head enc.9.9"),
     ],
