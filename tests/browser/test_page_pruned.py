@@ -77,7 +77,7 @@ def test_a_kind_that_one_model_lacks_altogether(visit, kind) -> None:
     page = visit(make_record(), without_kind(kind), paired=True, link=f"#head={kind}.0.1")
     for sort, compare in itertools.product(("", "entropy"), ("a", "b", "both")):
         page.change(compare=compare, sort=sort, view="map")
-    assert "Infinity" not in page.text("body")
-    assert "NaN" not in page.text("body")
+    assert "Infinity" not in page.text("main")
+    assert "NaN" not in page.text("main")
     alone = visit(without_kind(kind))
     assert len(alone.texts("#kinds button")) == 2
