@@ -53,6 +53,7 @@ Writes, into a folder,
   heads.html                what stands out, the table, and the pictures; needs no network
   heads.csv, heads.md       a row for each head; first lines say where the numbers come from
   similarity_KIND.csv       the divergence of every pair of heads
+  rollout.csv               what positions may hold after each layer
   relations.csv             with trees: every head and kind of grammatical link
   heads_NAME.png            the pictures, for --format png (svg, pdf)
 
@@ -87,6 +88,7 @@ def heads(argv: list[str]) -> int:
         title=f"Heads of {Path(args.run).resolve().name}",
         formats=args.format,
         also=[name for other in joined for name in worth_showing(other)],
+        shares=found.shares,
     )
     content |= _relations(args, table, found.links)
     folder = place(Path(args.out or Path(args.run) / "heads"), content)

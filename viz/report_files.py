@@ -10,6 +10,7 @@ from matplotlib.figure import Figure
 
 from seq2seq.analysis.findings import findings
 from seq2seq.analysis.roles import main_role
+from seq2seq.analysis.rollout_shares import RolloutShares
 from seq2seq.analysis.similarity import Distances
 from seq2seq.analysis.tables import HeadTable
 from seq2seq.errors import UserError
@@ -17,6 +18,7 @@ from seq2seq.whole_file import write_whole
 from viz import likeness, summary
 from viz.bright import bright
 from viz.report import Picture, html
+from viz.rollout_bars import rollout_bars
 from viz.style import render
 
 UNIT_SCALE = ("entropy_share", "confidence", "previous", "special_mass")  # colours from 0 to 1
@@ -25,7 +27,10 @@ GRIDS = ("importance", "loss_change", "bleu_change", *UNIT_SCALE, "distance")
 
 
 def figures(
-    table: HeadTable, distances: dict[str, Distances], also: Sequence[str] = ()
+    table: HeadTable,
+    distances: dict[str, Distances],
+    also: Sequence[str] = (),
+    shares: RolloutShares | None = None,
 ) -> Iterator[tuple[str, Figure, str]]:
     """The pictures of the report: name, figure, and a sentence on how to read it."""
     effect = next(name for name in ("effect", *reversed(also), *EFFECTS) if table.has(name))
@@ -47,6 +52,14 @@ def figures(
         "Entropy, confidence and distance by layer; a dot is a head, the line their mean, the "
         "dashed line the entropy of a head that looks at everything alike.",
     )
+    if shares is not None:
+        yield (
+            "rollout",
+            rollout_bars(shares.shares(), table.facts),
+            "What positions may hold after each layer, if only attention and the residual "
+            "connection are followed (rollout): of the source in the encoder, and of the target "
+            "and the source in the decoder.",
+        )
     roles = {head: main_role(text) for head, text in table.texts("roles").items()}
     yield (
         "map",
@@ -70,6 +83,7 @@ def files(
     title: str,
     formats: Sequence[str] = (),
     also: Sequence[str] = (),
+    shares: RolloutShares | None = None,
 ) -> dict[str, bytes]:
     """All files of the report, by name.
 
@@ -79,11 +93,12 @@ def files(
         title: of the page.
         formats: of "png", "svg", "pdf"; in each, the pictures are files too.
         also: columns to show and draw beside the usual ones.
+        shares: what positions may hold after each layer.
 
     Raises:
         UserError: an unknown format.
     """
-    drawn = list(figures(table, distances, also))
+    drawn = list(figures(table, distances, also, shares))
     pictures = [Picture(name, render(figure, "svg"), text) for name, figure, text in drawn]
     page = html(table, title=title, findings=findings(table), pictures=pictures, also=also)
     content = {
@@ -92,6 +107,8 @@ def files(
         "heads.md": table.to_markdown(),
         **{f"similarity_{k}.csv": d.to_csv(table.facts) for k, d in distances.items()},
     }
+    if shares is not None:
+        content["rollout.csv"] = shares.to_csv(table.facts)
     found = {name: text.encode("utf-8") for name, text in content.items()}
     for name, figure, _ in drawn:
         for extension in formats:

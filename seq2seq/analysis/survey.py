@@ -13,6 +13,7 @@ from seq2seq.analysis.intervene import all_heads
 from seq2seq.analysis.links import LinkCounts
 from seq2seq.analysis.norms import contribution_sizes
 from seq2seq.analysis.roles import Thresholds, with_roles
+from seq2seq.analysis.rollout_shares import RolloutShares
 from seq2seq.analysis.similarity import Distances, Similarity
 from seq2seq.analysis.statistics import HeadStatistics
 from seq2seq.analysis.syntax import Annotate, syntactic_roles, syntax_table
@@ -54,11 +55,13 @@ class Survey:
     Attributes:
         table: a row for each head.
         distances: the divergences, by kind.
+        shares: what positions may hold after each layer (rollout).
         links: which heads look along which grammatical links, where these were annotated.
     """
 
     table: HeadTable
     distances: dict[str, Distances]
+    shares: RolloutShares = field(default_factory=RolloutShares)
     links: LinkCounts = field(default_factory=LinkCounts)
 
 
@@ -121,12 +124,13 @@ def patterns(
     options = options or Options()
     ranks = piece_ranks(tokenizer) if options.ranks is None else options.ranks
     statistics = HeadStatistics(special_rows=options.special_rows, ranks=ranks)
-    compared, links = Similarity(), LinkCounts(itself=True)
+    compared, shares, links = Similarity(), RolloutShares(), LinkCounts(itself=True)
     sources, targets = tee(pairs)
     records = capture_each(model, tokenizer, (s for s, _ in sources), (t for _, t in targets))
     for done, maps in enumerate(records, start=1):
         statistics.add(maps)
         compared.add(maps)
+        shares.add(maps)
         annotation = options.annotate(maps.text["source"]) if options.annotate else None
         if annotation:
             links.add(maps, annotation)
@@ -135,7 +139,7 @@ def patterns(
     table = with_roles(statistics.table(), limits, syntactic_roles(links, limits.syntactic))
     if links.sentences:
         table = table.joined(syntax_table(links))
-    return Survey(table, compared.distances(), links)
+    return Survey(table, compared.distances(), shares, links)
 
 
 def piece_ranks(tokenizer: Tokenizer) -> dict[str, int]:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import re
 import warnings
 from dataclasses import replace
+from xml.etree import ElementTree
 
 import matplotlib
 import numpy as np
@@ -15,6 +17,7 @@ from head_tables import make_distances, make_table
 from seq2seq.analysis.head_id import HeadId
 from seq2seq.analysis.heads import summarise
 from seq2seq.analysis.quantities import norm_record, rollout_record
+from seq2seq.analysis.rollout_shares import RolloutShares
 from seq2seq.analysis.route import Route, Step
 from seq2seq.errors import UserError
 from viz import beyond, grid, likeness, summary
@@ -23,6 +26,7 @@ from viz.bright import bright
 from viz.diff import diff
 from viz.labels import FontWarning
 from viz.lines import lines
+from viz.rollout_bars import rollout_bars
 from viz.route import route
 from viz.steps import steps
 from viz.style import Look, render
@@ -93,7 +97,15 @@ OF_SENTENCES = {
 LIMITS = {"lines": 30, "one line": 30, "lines of norms": 30, "route": 20}  # tokens of the source
 WITHOUT_KEYS = ("route",)  # figures that do not hide control tokens
 
+
+def of_shares(layers):
+    shares = RolloutShares()
+    shares.add(make_record(shape=dict.fromkeys(("enc", "dec", "cross"), (layers, 2))))
+    return rollout_bars(shares.shares(), ["run demo · checkpoint step 7"])
+
+
 OF_HEADS = {
+    "rollout of layers": of_shares,
     "layers": lambda heads: summary.layers(make_table(2, heads)),
     "grid": lambda heads: summary.stat_grid(make_table(2, heads), "bleu_change"),
     "bright": lambda heads: bright(make_table(2, heads), "importance"),
@@ -216,3 +228,31 @@ def test_dark_paper_leaves_no_dark_letter(name):
     paper = sum(matplotlib.colors.to_rgb(dark.get_facecolor()))
     assert paper < 0.4
     assert render(darken(dark), "svg") == render(dark, "svg")
+
+
+def test_bars_of_rollout_are_as_long_as_shares():
+    figure = of_shares(2)
+    shares = RolloutShares()
+    shares.add(make_record(shape=dict.fromkeys(("enc", "dec", "cross"), (2, 2))))
+    for kind in ("enc", "dec", "cross"):
+        (axes,) = (axes for axes in figure.axes if axes.get_label() == f"rollout {kind}")
+        values = [share for layer in range(2) for share in shares.shares()[kind, layer].values()]
+        assert [bar.get_width() for bar in axes.patches] == pytest.approx(values)
+        written = [text.get_text() for text in axes.texts]
+        assert written == [f"{value:.0%}" for value in values if value >= 0.1]
+    with pytest.raises(UserError, match="no share of rollout"):
+        rollout_bars({})
+
+
+@pytest.mark.parametrize("name", ["lines", "steps", "diff of one", "rollout"])
+def test_hostile_tokens_are_drawn_and_given_in_full(name):
+    figure = drawn(name, record(len(HOSTILE) + 1, HOSTILE))
+    svg = render(figure, "svg").decode("utf-8")
+    titles = {
+        title.text for title in ElementTree.fromstring(svg).iter() if title.tag.endswith("title")
+    }
+    assert "▁Donaudampfschifffahrtsgesellschaft" in titles
+    assert any(title and title.startswith("</script><img") for title in titles)
+    groups = re.findall(r'<g id="([^"]+)"', svg)
+    assert len(groups) == len(set(groups))
+    assert len(render(figure, "pdf" if name == "lines" else "png")) > 1000

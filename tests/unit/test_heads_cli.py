@@ -17,7 +17,7 @@ from seq2seq.cli.main import main
 from seq2seq.errors import UserError
 from seq2seq.run_folder import load_run
 
-FILES = {"heads.html", "heads.csv", "heads.md", "similarity_enc.csv", "similarity_dec.csv",
+FILES = {"heads.html", "heads.csv", "rollout.csv", "heads.md", "similarity_enc.csv", "similarity_dec.csv",
          "similarity_cross.csv"}  # fmt: skip
 
 
@@ -67,7 +67,8 @@ def whole(place):
 def test_the_files_of_a_report(whole):
     names = {path.name for path in whole.iterdir()}
     assert names >= FILES
-    pictures = {"importance", "loss_change", "bleu_change", "layers", "map", "similarity_enc"}
+    pictures = {"importance", "loss_change", "bleu_change", "layers", "rollout", "map",
+                "similarity_enc"}  # fmt: skip
     assert {f"heads_{name}.png" for name in pictures} <= names
     assert (whole / "heads_map.png").read_bytes()[:4] == b"\x89PNG"
 
@@ -116,6 +117,20 @@ def test_the_matrix_of_divergences(whole):
     values = [[float(cell) for cell in row[1:]] for row in rows[1:]]
     assert all(values[i][j] == values[j][i] for i in range(6) for j in range(6))
     assert [values[i][i] for i in range(6)] == [0.0] * 6
+
+
+def test_what_positions_may_hold(whole, place):
+    """The file is the mean over the very pairs of the table."""
+    run = load_run(place / "run", device="cpu")
+    lines = (whole / "rollout.csv").read_text(encoding="utf-8").splitlines()
+    assert lines[0].startswith("# run run")
+    rows = [row for row in csv.reader(lines) if len(row) == 4 and row[0] in ("enc", "dec", "cross")]
+    assert len(rows) == 2 * 4 + 3 * 4 + 3 * 3
+    expected = survey(run.model, run.tokenizer, SENTENCES).shares.shares()
+    for kind, layer, part, share in rows:
+        assert float(share) == pytest.approx(expected[kind, int(layer)][part], abs=1e-5)
+    sums = {place: sum(parts.values()) for place, parts in expected.items()}
+    assert list(sums.values()) == pytest.approx([1.0] * 8)
 
 
 class Page(HTMLParser):
