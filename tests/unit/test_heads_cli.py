@@ -17,8 +17,15 @@ from seq2seq.cli.main import main
 from seq2seq.errors import UserError
 from seq2seq.run_folder import load_run
 
-FILES = {"heads.html", "heads.csv", "rollout.csv", "heads.md", "similarity_enc.csv", "similarity_dec.csv",
-         "similarity_cross.csv"}  # fmt: skip
+FILES = {
+    "heads.csv",
+    "heads.html",
+    "heads.md",
+    "rollout.csv",
+    "similarity_cross.csv",
+    "similarity_dec.csv",
+    "similarity_enc.csv",
+}
 
 
 @pytest.fixture(scope="module", autouse=True)
