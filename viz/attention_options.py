@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import argparse
-from typing import Any
 
 from seq2seq.attention_maps import KINDS
 from seq2seq.cli.args import Parser, add_heads_option, add_model_options
 from seq2seq.data.lines import check_file
 from seq2seq.errors import UserError
 from viz.gallery import FIGURES, WEIGHTS, Wish
+from viz.report_args import some
 from viz.sentences import check_comparison
 from viz.style import CHOICES, FORMATS, Look
 
@@ -92,12 +92,12 @@ def parser() -> Parser:
     )
     draw = result.add_argument_group("what is drawn")
     add = draw.add_argument
-    add("--kinds", type=names(KINDS), default=KINDS, help="of enc,dec,cross (all)")
+    add("--kinds", type=some(KINDS), default=KINDS, help="of enc,dec,cross (all)")
     add("--layers", type=numbers, metavar="N,N", help="layers, counted from 0")
     add("--heads", type=numbers, metavar="N,N", help="heads, counted from 0 (all)")
     add(
         "--figures",
-        type=names((*FIGURES, NONE)),
+        type=some((*FIGURES, NONE)),
         metavar="F,F",
         help=f"of {','.join(FIGURES)} (overview,layer), or none: the page is enough",
     )
@@ -128,7 +128,7 @@ def parser() -> Parser:
     )
     add(
         "--format",
-        type=names(FORMATS),
+        type=some(FORMATS),
         default=("png",),
         metavar="F,F",
         help="of png,svg,pdf (png)",
@@ -156,20 +156,6 @@ def parser() -> Parser:
         f"seq2seq trace measured on these weights and left in the run; {NONE}: no numbers)",
     )
     return result
-
-
-def names(choices: tuple[str, ...]) -> Any:
-    """A reader of options: some of `choices`, separated by commas."""
-
-    def parse(text: str) -> tuple[str, ...]:
-        found = tuple(dict.fromkeys(text.replace(",", " ").split()))
-        unknown = [name for name in found if name not in choices]
-        if unknown or not found:
-            wrong = ", ".join(unknown) or "nothing"
-            raise argparse.ArgumentTypeError(f"{wrong} is none of {', '.join(choices)}")
-        return found
-
-    return parse
 
 
 def numbers(text: str) -> tuple[int, ...]:

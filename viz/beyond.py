@@ -11,8 +11,8 @@ from seq2seq.analysis.quantities import NAMES, NORM, ROLLOUT, norm_record, rollo
 from seq2seq.analysis.words import to_words
 from seq2seq.attention_maps import Array, AttentionMaps
 from seq2seq.errors import UserError
-from viz.panels import Panel, heading, layer_title, panels
-from viz.sheet import provenance
+from viz.panels import Panel, layer_title, panels
+from viz.sheet import heading, provenance
 from viz.style import Look, change_scale, drawing, weight_scale
 from viz.view import require_record, view
 

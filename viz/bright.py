@@ -12,9 +12,9 @@ from seq2seq.analysis.tables import HeadTable
 from seq2seq.attention_maps import Array
 from seq2seq.errors import UserError
 from viz.likeness import SIDE, place_labels, write_names
-from viz.sheet import Line
+from viz.sheet import Line, heading
 from viz.style import GREY, INK, TEXT_PT, drawing
-from viz.summary import ACCENT, heading, kinds_of, plain_axes, sheet
+from viz.summary import ACCENT, kinds_of, plain_axes, sheet
 
 LEFT = 0.62  # inches for the tick labels of each plane
 HEAD = 0.24  # inches for the title above it

@@ -15,9 +15,9 @@ from seq2seq.analysis.history import History
 from seq2seq.attention_maps import Array
 from seq2seq.errors import UserError
 from viz.labels import extent, fonts
-from viz.sheet import Line, Sheet
+from viz.sheet import Line, Sheet, heading
 from viz.style import FAINT, GREY, INK, SMALL_PT, TEXT_PT, drawing
-from viz.summary import heading, kinds_of, plain_axes, sheet
+from viz.summary import kinds_of, plain_axes, sheet
 
 WIDTH, HEIGHT = 2.5, 1.9  # inches of a plot, at least
 LOSS = 0.55  # inches of the loss below it

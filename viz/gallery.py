@@ -24,8 +24,9 @@ from viz.steps import steps
 from viz.style import Look, render
 from viz.theme import darken
 
-OF_LAYER = ("layer", "average", "head", "lines", "steps", "diff", "norms")
-FIGURES = ("overview", *OF_LAYER, "rollout")
+FIGURES = (
+    "overview", "layer", "average", "head", "lines", "steps", "diff", "norms", "rollout",
+)  # fmt: skip
 WEIGHTS = ("alpha", "norm")
 FEW_LAYERS, FEW_TOKENS = 3, 20  # up to here, every layer of a single sentence is drawn
 TOGETHER = 4  # heads in one picture of lines, steps, differences or norms

@@ -12,8 +12,8 @@ from seq2seq.attention_maps import KIND_NAMES, Array, AttentionMaps
 from seq2seq.errors import UserError
 from viz.heatmap import paint
 from viz.labels import extent
-from viz.panels import Panel, count, heading, layer_title, panels, sheet_of
-from viz.sheet import BAR_SPACE, MAX_BAR, MIN_BAR, Line, provenance
+from viz.panels import Panel, count, layer_title, panels, sheet_of
+from viz.sheet import BAR_SPACE, MAX_BAR, MIN_BAR, Line, heading, provenance
 from viz.style import GREY, TEXT_PT, Look, drawing
 from viz.view import View, require_record, view
 

@@ -17,8 +17,9 @@ from seq2seq.attention_maps import KINDS, AttentionMaps
 from seq2seq.cli.args import Parser, progress_bar, show_warnings
 from seq2seq.data.lines import is_blank
 from seq2seq.errors import UserError
-from viz.attention_options import names, numbers
+from viz.attention_options import numbers
 from viz.history_files import STATISTICS, Series, Strip, Wish, files, findings
+from viz.report_args import positive, some
 from viz.report_files import place
 from viz.style import FORMATS
 
@@ -85,11 +86,11 @@ def parser() -> Parser:
     own.add_argument("--text", metavar="T", help="a sentence of your own")
     own.add_argument("--input", metavar="FILE", help="or several: source, or source TAB target")
     add("--target", metavar="T", help="the translation of --text (the last checkpoint's)")
-    add("--sentences", type=_positive, default=SENTENCES, metavar="N", help="or the first N (3)")
+    add("--sentences", type=positive, default=SENTENCES, metavar="N", help="or the first N (3)")
     add("--split", default="dev", help="of this part of the run's corpus (%(default)s)")
     add(
         "--limit",
-        type=_positive,
+        type=positive,
         default=LIMIT,
         metavar="N",
         help="pairs to measure heads on (100)",
@@ -111,26 +112,20 @@ def parser() -> Parser:
         help="heads such as cross.1.2 or layers such as cross.1, by comma; none (of each kind, "
         "the head that changes most)",
     )
-    add("--sentence", type=_positive, default=1, metavar="N", help="whose film, from 1 (1)")
+    add("--sentence", type=positive, default=1, metavar="N", help="whose film, from 1 (1)")
     add("--level", choices=("piece", "word"), default="piece", help="of films")
-    add("--format", type=names(FORMATS), default=("png",), metavar="F,F", help="png,svg,pdf (png)")
+    add("--format", type=some(FORMATS), default=("png",), metavar="F,F", help="png,svg,pdf (png)")
     for name, value in vars(Thresholds()).items():
         text = f"least evidence for the role ({value:g})"
         add(f"--role-{name}", type=float, default=value, metavar="X", help=text)
     page = result.add_argument_group("the page")
     add = page.add_argument
     add("--no-page", action="store_true", help="pictures and tables only")
-    add("--frames", type=_positive, default=FRAMES, metavar="N", help="at most N updates (24)")
-    add("--kinds", type=names(KINDS), default=KINDS, help="of enc,dec,cross (all)")
+    add("--frames", type=positive, default=FRAMES, metavar="N", help="at most N updates (24)")
+    add("--kinds", type=some(KINDS), default=KINDS, help="of enc,dec,cross (all)")
     add("--layers", type=numbers, metavar="N,N", help="layers, counted from 0")
     add("--heads", type=numbers, metavar="N,N", help="heads, counted from 0")
     return result
-
-
-def _positive(text: str) -> int:
-    if not text.isdecimal() or int(text) < 1:
-        raise argparse.ArgumentTypeError(f"{text!r} is no number of at least 1")
-    return int(text)
 
 
 def _words(text: str) -> tuple[str, ...]:

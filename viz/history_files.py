@@ -16,6 +16,7 @@ from seq2seq.attention_maps import KINDS, Array, AttentionMaps
 from seq2seq.errors import UserError
 from viz.evolution import Losses, evolution
 from viz.film import film, milestones
+from viz.gallery import has_heads
 from viz.page import bind
 from viz.page_data import entry
 from viz.page_training import training
@@ -113,7 +114,7 @@ def _strips(history: History, series: Series, wish: Wish) -> Iterator[tuple[str,
 
 
 def _default_strips(history: History, maps: AttentionMaps) -> list[Strip]:
-    held = [kind for kind in KINDS if maps.layers(kind)]
+    held = [kind for kind in KINDS if has_heads(maps, kind)]
     heads = [changed_most(history, kind) for kind in held]
     return [(head.kind, head.layer, head.head) for head in heads]
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from seq2seq.cli.args import INTERRUPTED, Parser, show_warnings
 from seq2seq.errors import UserError
+from viz.report_args import positive, some
 from viz.style import FORMATS
 
 if TYPE_CHECKING:
@@ -119,11 +120,11 @@ def parser() -> Parser:
     add("--split", default="dev", help="whose pairs runs are measured on (%(default)s)")
     add("--source", metavar="FILE", help="or on your own sentences")
     add("--reference", metavar="FILE", help="and their translations, line by line")
-    add("--limit", type=_positive, default=200, metavar="N", help="so many of them (200)")
+    add("--limit", type=positive, default=200, metavar="N", help="so many of them (200)")
     count = result.add_argument_group("what is counted")
     add = count.add_argument
-    add("--d-model", type=_positive, metavar="D", help="width (512)")
-    add("--length", type=_positive, metavar="N", help="tokens (60)")
+    add("--d-model", type=positive, metavar="D", help="width (512)")
+    add("--length", type=positive, metavar="N", help="tokens (60)")
     add(
         "--heads",
         type=_numbers,
@@ -136,7 +137,7 @@ def parser() -> Parser:
     out.add_argument(
         "--formats",
         "--format",
-        type=_formats,
+        type=some(FORMATS),
         default=(),
         metavar="F,F",
         help="pictures as files, too: of png,svg,pdf",
@@ -216,19 +217,5 @@ def _facts() -> list[str]:
     return [f"seq2seq {__version__} · torch {torch.__version__}"]
 
 
-def _positive(text: str) -> int:
-    if not text.isdecimal() or int(text) < 1:
-        raise argparse.ArgumentTypeError(f"{text!r} is no number of at least 1")
-    return int(text)
-
-
 def _numbers(text: str) -> tuple[int, ...]:
-    return tuple(sorted({_positive(word) for word in text.replace(",", " ").split() or [text]}))
-
-
-def _formats(text: str) -> tuple[str, ...]:
-    names = dict.fromkeys(text.replace(",", " ").split())
-    wrong = ", ".join(name for name in names if name not in FORMATS) or "nothing"
-    if not names or not set(names) <= set(FORMATS):
-        raise argparse.ArgumentTypeError(f"{wrong} is none of {', '.join(FORMATS)}")
-    return tuple(names)
+    return tuple(sorted({positive(word) for word in text.replace(",", " ").split() or [text]}))

@@ -19,9 +19,9 @@ from seq2seq.analysis.similarity import ALIKE, MOST, Distances, leaves, linkage,
 from seq2seq.attention_maps import Array
 from seq2seq.errors import UserError
 from viz.labels import extent, fonts
-from viz.sheet import Line, Sheet
+from viz.sheet import Line, Sheet, heading
 from viz.style import FAINT, GREY, INK, SMALL_PT, TEXT_PT, drawing
-from viz.summary import colour_bar, heading, plain_axes, sheet, write_numbers
+from viz.summary import colour_bar, plain_axes, sheet, write_numbers
 
 SIDE = 3.0  # inches of a plane
 MARKERS = {

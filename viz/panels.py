@@ -7,10 +7,10 @@ from dataclasses import dataclass
 
 from matplotlib.figure import Figure
 
-from seq2seq.attention_maps import KIND_NAMES, Array, AttentionMaps
+from seq2seq.attention_maps import Array, AttentionMaps
 from viz.heatmap import label_columns, label_rows, paint
 from viz.labels import extent
-from viz.sheet import BAR_SPACE, MAX_BAR, MIN_BAR, Line, Sheet
+from viz.sheet import BAR_SPACE, MAX_BAR, MIN_BAR, Line, Sheet, heading
 from viz.style import GREY, SMALL_PT, TEXT_PT, Scale
 from viz.view import View
 
@@ -114,11 +114,6 @@ def margins(shared: View) -> tuple[float, float]:
     rows = extent([label.shown for label in shared.rows], shared.font, shared.families)
     columns = extent([label.shown for label in shared.columns], shared.font, shared.families)
     return rows + LABEL_PAD, columns + LABEL_PAD
-
-
-def heading(kind: str) -> str:
-    """The kind as the beginning of a title."""
-    return KIND_NAMES[kind].capitalize()
 
 
 def layer_title(maps: AttentionMaps, kind: str, layer: int) -> str:

@@ -170,7 +170,7 @@ def _first(args: argparse.Namespace, translator: Translator, pairs: Pairs) -> li
     if not count:
         raise UserError(f"--share {args.share:g} of the model's heads is less than one: raise it.")
     order = (args.order or ORDERS)[0]
-    counts = removal_counts(count, 0.1) if args.re_estimate else [count]
+    counts = removal_counts(count, STEP) if args.re_estimate else [count]
     return removal_order(translator, pairs, order, counts=[n for n in counts if n])[:count]
 
 

@@ -19,7 +19,7 @@ HEAD = 0.46  # inches for the legend and the titles above them
 MARKS = {  # colour (Okabe and Ito), dash, marker: told apart without colours, too
     IMPORTANCE: (ACCENT, "-", "o"),
     REVERSE: ("#d55e00", "--", "s"),
-    RANDOM: ("#6b6b6b", ":", "^"),
+    RANDOM: (GREY, ":", "^"),
 }
 RING = "ring: the last point before that · thin line: the whole model"
 MEASURES = {"bleu": "BLEU", "loss": "loss [nats/token]"}

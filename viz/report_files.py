@@ -19,6 +19,7 @@ from viz import likeness, summary
 from viz.bright import bright
 from viz.report import Picture, html
 from viz.rollout_bars import rollout_bars
+from viz.sheet import heading
 from viz.style import render
 
 UNIT_SCALE = ("entropy_share", "confidence", "previous", "special_mass")  # colours from 0 to 1
@@ -71,7 +72,7 @@ def figures(
         yield (
             f"similarity_{kind}",
             likeness.similarity(found, table.facts),
-            f"{summary.heading(kind)}: Jensen-Shannon divergence of every pair of heads; bright "
+            f"{heading(kind)}: Jensen-Shannon divergence of every pair of heads; bright "
             "where two attend alike, with the tree of average linkage.",
         )
 

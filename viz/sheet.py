@@ -14,7 +14,7 @@ from matplotlib.cm import ScalarMappable
 from matplotlib.figure import Figure
 
 from seq2seq.analysis.quantities import NORM, ROLLOUT, quantity
-from seq2seq.attention_maps import AttentionMaps
+from seq2seq.attention_maps import KIND_NAMES, AttentionMaps
 from viz.labels import extent, readable
 from viz.style import FAINT, GREY, INK, SMALL_PT, TEXT_PT, TITLE_PT, Scale
 
@@ -25,6 +25,11 @@ BAR_SPACE = 0.7  # inches to the right of the maps for the colour bar
 MIN_WIDTH = 4.4  # inches, so that headings of tiny maps need few lines
 WIDENED = 1.06  # whole pixels for each letter: at 150 dpi, text is wider than at the 200 measured
 MIN_BAR, MAX_BAR = 1.1, 2.4  # inches
+
+
+def heading(kind: str) -> str:
+    """The kind as the beginning of a title."""
+    return KIND_NAMES[kind].capitalize()
 
 
 @dataclass

@@ -18,11 +18,11 @@ from matplotlib.ticker import MaxNLocator
 
 from seq2seq.analysis.head_id import HeadId
 from seq2seq.analysis.tables import HeadTable
-from seq2seq.attention_maps import KIND_NAMES, KINDS, Array
+from seq2seq.attention_maps import KINDS, Array
 from seq2seq.errors import UserError
 from viz.heatmap import luminance
 from viz.labels import extent, fonts
-from viz.sheet import Line, Sheet
+from viz.sheet import Line, Sheet, heading
 from viz.style import FAINT, GREY, INK, SMALL_PT, TEXT_PT, drawing
 
 DPI = 150
@@ -38,11 +38,6 @@ def kinds_of(heads: Sequence[HeadId]) -> list[str]:
     """The kinds that occur, in the usual order."""
     present = {head.kind for head in heads}
     return [kind for kind in KINDS if kind in present]
-
-
-def heading(kind: str) -> str:
-    """The kind as a title."""
-    return KIND_NAMES[kind].capitalize()
 
 
 def sheet(

@@ -28,7 +28,7 @@ from seq2seq.model.positional import SinusoidalPositions
 from seq2seq.model.transformer import Transformer
 from seq2seq.run_folder import LoadedRun, step_folder
 
-LONGEST = 2048  # rows of the table of sinusoids that is written
+LONGEST = 4096  # rows of the table of sinusoids that is written
 FOLDER = "ctranslate2"  # in the step folder of the run
 
 
@@ -65,6 +65,9 @@ class CTranslate2Translator(Translator):
         except ValueError as error:
             message = f"CTranslate2 cannot compute in {compute_type} here: {error}."
             raise UserError(message) from None
+
+    def _fit(self, length: int) -> int:
+        return min(super()._fit(length), LONGEST - 1)  # beside begin or end, as there
 
     def _search(
         self,
@@ -214,6 +217,7 @@ def _library() -> Any:
         import ctranslate2
     except ImportError:
         raise UserError(
-            'The CTranslate2 backend needs a package more: pip install "seq2seq[ctranslate2]".'
+            "The CTranslate2 backend needs a package more: "
+            'pip install "seq2seq-attention[ctranslate2]".'
         ) from None
     return ctranslate2

@@ -33,8 +33,8 @@ def largest_that_fits(fits: Callable[[int], bool], limit: int, start: int = STAR
 def memory_budget(config: RunConfig, longest: int, limit: int, device: torch.device) -> int:
     """Positions of a batch, each side, whose update fits the device's memory.
 
-    Updates on made-up pairs, twice as large each time, until one does not fit. Half of them are
-    tried as long as the longest pair, whose attention maps are largest.
+    Updates on made-up pairs, twice as large each time, until one does not fit. All are as long as
+    the longest pair, whose attention maps are largest.
 
     Args:
         config: of the run, with vocabulary sizes and precision filled in.

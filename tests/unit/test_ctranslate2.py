@@ -130,9 +130,10 @@ def test_what_it_cannot_do_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     translator = CTranslate2Translator(run, "best", "float32", DecodeConfig())
     with pytest.raises(UserError, match="does not sample"):
         translator.translate(["a"], search="sample")
+    assert translator._fit(100_000) == 4095  # rows of the table of positions, less one
     with pytest.raises(UserError, match="cannot compute in int3"):
         CTranslate2Translator(run, "best", "int3", DecodeConfig())
     shutil.rmtree(run.path / "step-1" / "ctranslate2")
     monkeypatch.setitem(sys.modules, "ctranslate2", None)
-    with pytest.raises(UserError, match=r'pip install "seq2seq\[ctranslate2\]"'):
+    with pytest.raises(UserError, match=r'pip install "seq2seq-attention\[ctranslate2\]"'):
         CTranslate2Translator(run, "best", "float32", DecodeConfig())

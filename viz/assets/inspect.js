@@ -3,7 +3,7 @@ const TERMS = 8; // dimensions drawn of a score
 
 const scored = (record) => record.qk && level() === "piece";
 const scoreOf = (record, id, q, k) => total(terms(record, id, q, k));
-const signed = (x, digits = 3) => `${x < 0 ? "−" : "+"}${Math.abs(x).toFixed(digits)}`;
+const signed = (x) => `${x < 0 ? "−" : "+"}${Math.abs(x).toFixed(3)}`;
 
 // Numbers of a cell: weight, its rank in the row, the row's entropy, norm, score.
 function cellOf(record, { q, k }) {
