@@ -22,7 +22,8 @@ from seq2seq.run_folder import load_run
 pytestmark = pytest.mark.slow
 
 SIZES = {"d_model": 96, "d_ff": 384, "encoder_heads": 4, "decoder_heads": 4}
-EARLY = {"object", "particle"}  # learnt first, even where the machine is busy
+UPDATES = 1200
+EARLY = {"object", "particle"}  # learnt first
 PAIRS, SPLIT = 50, "train"
 
 
@@ -47,10 +48,14 @@ def rows_of(path: Path) -> list[dict[str, str]]:
 
 @pytest.fixture(scope="module")
 def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A model that learnt for two and a half minutes, and what the command says of it."""
+    """A model that learnt for 1,200 updates, about two minutes, and what the command says of it.
+
+    Updates and float32, not minutes: what was learnt must not depend on how busy the machine is.
+    """
     folder = tmp_path_factory.mktemp("trace")
     sizes = [f"model.{name}={value}" for name, value in SIZES.items()]
-    options = ["train.max_minutes=2.5", "train.dev_limit=50", "train.validate_every=1000"]
+    length = ["train.max_minutes=null", f"train.max_updates={UPDATES}", "precision=fp32"]
+    options = [*length, "train.dev_limit=50", "train.validate_every=600"]
     seq2seq(folder, "train", "--run", "demo", "experiment=grammar", *sizes, *options)
     shown = seq2seq(
         folder, "trace", "--run", "demo", "--probe", "--pairs", str(PAIRS), "--split", SPLIT
@@ -115,12 +120,17 @@ def test_all_heads_carry_all_and_none_carries_nothing(answers: dict[str, Answer]
 
 
 def lost(answer: Answer, heads: list[HeadId]) -> float:
-    """Nats that the right answers lose without heads, on average."""
+    """Nats by which the right answers lead the wrong ones less without heads, on average.
+
+    The lead is what the heads are said to carry. The log-probability of the right answer alone
+    also falls when the sentence breaks elsewhere, which any head can do.
+    """
     runs = answer.study.runs
-    return -float((runs.without(heads).token - runs.before.token).mean())
+    return -float((runs.without(heads).delta - runs.before.delta).mean())
 
 
 def test_what_is_said_to_carry_costs_more_than_other_heads(answers: dict[str, Answer]) -> None:
+    """The lead falls further than without any of ten sets of as many other heads."""
     draw = random.Random(1)
     for name, answer in answers.items():
         named = carriers(answer.table)
@@ -128,7 +138,7 @@ def test_what_is_said_to_carry_costs_more_than_other_heads(answers: dict[str, An
         others = [head for head in answer.table.heads if head not in named]
         size = min(len(named), len(others))
         random_sets = [lost(answer, draw.sample(others, size)) for _ in range(10)]
-        assert lost(answer, named) > sum(random_sets) / len(random_sets), name
+        assert lost(answer, named) > max(random_sets), name
 
 
 def test_the_small_set_moves_more_than_its_strongest_head(answers: dict[str, Answer]) -> None:
