@@ -6,13 +6,16 @@ import numpy as np
 import pytest
 import torch
 from attention_samples import SENTENCES, FakeTranslation, make_model, make_tokenizer
+from torch import Tensor
 
 from seq2seq.analysis.capture import capture, capture_each
 from seq2seq.attention_maps import KINDS, AttentionError
 from seq2seq.choices import Norm, Positions
-from seq2seq.config import BOS, EOS
+from seq2seq.config import BOS, EOS, PAD
+from seq2seq.decoding.beam import beam_search
 from seq2seq.errors import UserError
 from seq2seq.model.attention import MultiHeadAttention
+from seq2seq.model.cache import DecoderState
 
 SOURCES = [source for source, _ in SENTENCES]
 TARGETS = [target for _, target in SENTENCES]
@@ -117,6 +120,57 @@ def test_step_by_step_decoding_saw_the_same_rows(model, tokenizer, norm, monkeyp
             assert own[t].shape == (2, t + 1)
             assert np.abs(own[t] - maps.dec[layer][:, t, : t + 1]).max() < 1e-12
             assert np.abs(cross[t] - maps.cross[layer][:, t]).max() < 1e-12
+
+
+def test_rows_of_beam_search_follow_its_back_pointers(model, tokenizer, monkeypatch) -> None:
+    """What each beam's heads saw, reordered as the search reorders beams, is the record's rows."""
+    source = torch.tensor([[*tokenizer.encode_source([SOURCES[0]])[0], EOS]])
+    forward, select = MultiHeadAttention.forward, DecoderState.select
+    newest: list[Tensor] = []  # weights of one step: own and cross of each layer
+    paths: list[list[int]] = [[]]  # the tokens that each beam has read
+    rows: list[list[list[Tensor]]] = [[]]  # and what its heads saw at each of them
+    passed: dict[tuple[int, ...], list[list[Tensor]]] = {}
+    reordered = []
+
+    def spy(self, x, kv, **options):
+        out, weights = forward(self, x, kv, **{**options, "need_weights": True})
+        # Own attention has beams as sentences, cross-attention has them as queries.
+        newest.append(weights[:, :, 0] if len(weights) > 1 else weights[0].transpose(0, 1))
+        return out, None
+
+    def step(last, state):
+        newest.clear()
+        logits = model.step(last, state)
+        for beam, token in enumerate(last[0].tolist()):
+            paths[beam] = [*paths[beam], token]
+            rows[beam] = [*rows[beam], [weights[beam] for weights in newest]]
+            passed[tuple(paths[beam])] = rows[beam]
+        return logits
+
+    def follow(self, sentences, beams):
+        select(self, sentences, beams)
+        chosen = beams[0].tolist()
+        reordered.append(chosen != list(range(len(paths))))
+        paths[:], rows[:] = [paths[b] for b in chosen], [rows[b] for b in chosen]
+
+    with torch.no_grad():
+        state = model.start(source, beam=3, max_len=7)
+        monkeypatch.setattr(MultiHeadAttention, "forward", spy)
+        monkeypatch.setattr(DecoderState, "select", follow)
+        ends = {"bos": BOS, "eos": EOS, "pad": PAD, "alpha": 0.6, "max_len": torch.tensor([7])}
+        (found,) = beam_search(step, state, batch=1, beam=3, n_best=3, min_len=4, **ends)
+        monkeypatch.undo()
+    assert sum(reordered) > 2
+    for hypothesis in found:
+        tokens = [token for token in hypothesis.tokens if token != EOS]
+        pieces = FakeTranslation("", tokenizer.target_pieces(hypothesis.tokens))
+        (maps,) = capture(model, tokenizer, SOURCES[0], translate=lambda _, t=pieces: [t])
+        for t in range(len(maps.tgt_out)):  # one that was cut has no row that reads its last piece
+            seen = passed[(BOS, *tokens)][t]
+            for layer in range(3):
+                own, cross = seen[2 * layer], seen[2 * layer + 1]
+                assert np.abs(own.numpy() - maps.dec[layer][:, t, : t + 1]).max() < 1e-12
+                assert np.abs(cross.numpy() - maps.cross[layer][:, t]).max() < 1e-12
 
 
 def test_module_output_is_rebuilt_from_the_record(model, tokenizer, monkeypatch) -> None:
