@@ -1,10 +1,10 @@
 """How soon a model is good: BLEU on test_2016_flickr by minutes of training.
 
-    .venv/bin/python benchmarks/time_to_bleu.py --root MULTI30K_DIR [--minutes 9.5]
+    .venv/bin/python benchmarks/time_to_bleu.py --root MULTI30K_DIR [--minutes 9.5] [KEY=VALUE …]
 
-Trains experiment=multi30k with all its settings but the time it has, keeps every checkpoint, and
-decodes the test set with each (beam 5). Minutes are those of training as its log counts them:
-reading, tokenizer and validation included, the test set decoded afterwards.
+Trains experiment=multi30k with the time that it has and other settings given, keeps every
+checkpoint, and decodes the test set with each (beam 5). Minutes are those of training as its log
+counts them: validation included, the test set decoded afterwards.
 """
 
 from __future__ import annotations
@@ -51,6 +51,7 @@ def main() -> None:
     parser.add_argument("--root", required=True, help="Multi30k folder")
     parser.add_argument("--minutes", type=float, default=9.5)
     parser.add_argument("--every", type=int, default=500, help="updates between checkpoints")
+    parser.add_argument("settings", nargs="*", help="of training, such as train.max_tokens=2048")
     args = parser.parse_args()
     print(conditions())
     with TemporaryDirectory() as folder:
@@ -58,10 +59,10 @@ def main() -> None:
         length = [f"train.max_minutes={args.minutes}", f"train.validate_every={args.every}"]
         seq2seq(
             *("train", "--run", str(run), "experiment=multi30k", f"data.root={args.root}"),
-            *length,
-            "train.keep_last=1000",
+            *(*length, "train.keep_last=1000", *args.settings),
         )
-        print(save("time_to_bleu", {"minutes": args.minutes, "curve": curve(run, args.root)}))
+        asked = {"minutes": args.minutes, "settings": args.settings}
+        print(save("time_to_bleu", {**asked, "curve": curve(run, args.root)}))
 
 
 if __name__ == "__main__":

@@ -19,7 +19,7 @@ elif [ -f "$run/last.json" ]; then
   seq2seq train --run "$run" --resume
 else
   rm -rf "$run" # interrupted before anything was saved
-  seq2seq train --run "$run" experiment=grammar
+  seq2seq train --run "$run" experiment=grammar train.snapshots=3
 fi
 
 title "Evaluation on held-out word combinations (synthetic corpus)"
@@ -57,6 +57,20 @@ if [ ! -f "$run/heads/answer.txt" ]; then
 fi
 cat "$run/heads/answer.txt"
 
+title "How the heads came to be so"
+if [ ! -f "$run/history/history.html" ]; then
+  rm -rf "$run/history"
+  seq2seq history --run "$run" --out "$run/history" >"$run/history.log"
+fi
+cat "$run/history/roles.md"
+
+title "Word alignment by heads, against the truth that the grammar knows"
+if [ ! -f "$run/align.txt" ]; then
+  seq2seq align --run "$run" --split test --limit 200 >"$run/align.part"
+  mv "$run/align.part" "$run/align.txt"
+fi
+cat "$run/align.txt"
+
 title "Pictures and page of every head"
 if [ ! -f "$pictures/done" ]; then
   seq2seq attention --run "$run" --input "$run/lesson.txt" --out "$pictures" \
@@ -76,6 +90,7 @@ title "Where everything is"
 echo "model and logs   $run"
 echo "quality          $(grep -m1 BLEU "$report") (synthetic corpus)"
 echo "which heads      $run/heads/heads.html, $run/trace/trace.md and route_it.png"
+echo "through training $run/history/history.html (open it in a browser)"
 echo "lesson           $run/lesson/lesson.html (open it in a browser)"
 echo "page             $pictures/attn.html (open it in a browser)"
 echo "pictures         $pictures"

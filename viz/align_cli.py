@@ -34,6 +34,7 @@ from seq2seq.cli.args import (
 from seq2seq.errors import UserError
 
 if TYPE_CHECKING:
+    from seq2seq.analysis.head_id import HeadId
     from seq2seq.run_folder import LoadedRun
 
 DESCRIPTION = """\
@@ -70,15 +71,15 @@ def align(argv: list[str]) -> int:
     from seq2seq.run_folder import load_run
 
     run = load_run(args.run, device=args.device, checkpoint=args.checkpoint)
-    with heads_off(run.model, args.without_heads):
+    with heads_off(run.model, args.without_heads) as off:
         if chosen:
             choice = _choice(args, run)
             _write_links(args, run, text, choice)
-            _draw(args, run, text, choice, args.mode)
+            _draw(args, run, text, choice, args.mode, off)
         else:
-            found = _compare(args, run, text)
+            found = _compare(args, run, text, off)
             best, mode, _ = found.best()
-            _draw(args, run, text, best, mode)
+            _draw(args, run, text, best, mode, off)
     return 0
 
 
@@ -205,7 +206,9 @@ def _write_links(args: argparse.Namespace, run: LoadedRun, text: AlignText, choi
         )
 
 
-def _compare(args: argparse.Namespace, run: LoadedRun, text: AlignText) -> Comparison:
+def _compare(
+    args: argparse.Namespace, run: LoadedRun, text: AlignText, off: list[HeadId]
+) -> Comparison:
     from seq2seq.analysis.intervene import all_heads
     from seq2seq.run_folder import weights_hash
 
@@ -217,7 +220,7 @@ def _compare(args: argparse.Namespace, run: LoadedRun, text: AlignText) -> Compa
         f"weights {weights_hash(run.path, args.checkpoint)}",
         f"{found.sentences} sentence pairs of {text.name}, targets given · words"
         f" · end of sentence: {args.eos}",
-        *([f"without {args.without_heads}"] if args.without_heads else []),
+        *(f"without {head}" for head in off),
     ]
     print(*facts, "", *found.report(), sep="\n")
     if args.csv:
@@ -227,7 +230,12 @@ def _compare(args: argparse.Namespace, run: LoadedRun, text: AlignText) -> Compa
 
 
 def _draw(
-    args: argparse.Namespace, run: LoadedRun, text: AlignText, choice: Choice, mode: str
+    args: argparse.Namespace,
+    run: LoadedRun,
+    text: AlignText,
+    choice: Choice,
+    mode: str,
+    off: list[HeadId],
 ) -> None:
     """The picture of one sentence, if one is wanted."""
     if args.figure is None:
@@ -242,6 +250,7 @@ def _draw(
         "run": run.path.resolve().name,
         "step": run.step,
         "weights_hash": weights_hash(run.path, args.checkpoint),
+        "notices": [f"heads switched off: {', '.join(map(str, off))}"] if off else [],
     }
     source, target = text.pairs[place]
     maps = next(capture_each(run.model, run.tokenizer, [source], [target], meta=meta))

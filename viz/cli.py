@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from seq2seq.analysis.tables import HeadTable, read_table
+from seq2seq.analysis.tables import HeadTable
 from seq2seq.cli.args import show_warnings
 from seq2seq.errors import UserError
 from viz.attention_options import NONE, check, parser, wish_of
@@ -63,19 +63,29 @@ def _binder(args: argparse.Namespace) -> Binder | None:
     return Binder(Path(args.out), paired=args.compare is not None, table=table, start=start)
 
 
+def _heads_off(args: argparse.Namespace) -> set[str]:
+    """The heads that --without-heads switches off; those removed before are off anyway."""
+    from seq2seq.analysis.head_id import HeadId
+    from seq2seq.config_file import load_config
+    from seq2seq.run_folder import CONFIG
+
+    names = (args.without_heads or "").replace(",", " ").split()
+    removed = load_config(Path(args.run) / CONFIG).model.removed_heads or ()
+    return {str(HeadId.parse(name)) for name in names} - set(removed)
+
+
 def _table(args: argparse.Namespace) -> HeadTable | None:
     """Numbers of heads: what --join names, else what was measured on these weights."""
     from seq2seq.run_folder import weights_hash
-    from viz.evidence import gather
+    from viz.evidence import check_heads_off, gather, read
 
     if args.join == NONE:
         return None
+    off = _heads_off(args)
     if args.join is not None:
-        try:
-            return read_table(Path(args.join).read_text(encoding="utf-8"), args.join)
-        except (OSError, UnicodeDecodeError) as error:
-            raise UserError(f"--join: {args.join} cannot be read ({error}).") from None
-    off = (args.without_heads or "").replace(",", " ").split()
+        given = read(args.join)
+        check_heads_off(given, off, args.join)
+        return given
     table, notes = gather(Path(args.run), weights_hash(Path(args.run), args.checkpoint), off)
     for note in notes:
         print(f"note: {note}", file=sys.stderr)

@@ -55,6 +55,38 @@ def measured_on(table: HeadTable) -> str | None:
     return next((match[1] for match in found if match), None)
 
 
+def off_in(table: HeadTable) -> set[str]:
+    """The heads that were switched off when a table was measured, if it says."""
+    return {fact.removeprefix(_WITHOUT) for fact in table.facts if fact.startswith(_WITHOUT)}
+
+
+def read(path: str) -> HeadTable:
+    """The table that --join names.
+
+    Raises:
+        UserError: it cannot be read, or is none.
+    """
+    try:
+        return read_table(Path(path).read_text(encoding="utf-8"), path)
+    except (OSError, UnicodeDecodeError) as error:
+        raise UserError(f"--join: {path} cannot be read ({error}).") from None
+
+
+def check_heads_off(table: HeadTable, without: Collection[str], path: str) -> None:
+    """Refuse to set numbers of a model with other heads off beside others.
+
+    Raises:
+        UserError: says which.
+    """
+    off = off_in(table)
+    if off != set(without):
+        theirs, ours = (", ".join(sorted(heads)) or "none" for heads in (off, without))
+        raise UserError(
+            f"--join: {path} was measured with other heads off ({theirs}) than here ({ours}): "
+            "make both with the same --without-heads."
+        )
+
+
 def _tables(run: Path, folder: str, notes: list[str]) -> Iterator[tuple[Path, HeadTable]]:
     """The tables of a command, the newest first; what cannot be read is noted."""
     for path in sorted(run.glob(f"{folder}*/{TABLE}"), key=_number, reverse=True):
@@ -73,5 +105,4 @@ def _number(path: Path) -> int:
 
 
 def _fits(table: HeadTable, weights: str, without: Collection[str]) -> bool:
-    off = {fact.removeprefix(_WITHOUT) for fact in table.facts if fact.startswith(_WITHOUT)}
-    return measured_on(table) == weights and off == set(without)
+    return measured_on(table) == weights and off_in(table) == set(without)

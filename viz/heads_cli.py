@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -11,7 +10,7 @@ from typing import TYPE_CHECKING
 from seq2seq.analysis.brightness import with_verdicts
 from seq2seq.analysis.findings import findings
 from seq2seq.analysis.roles import Thresholds
-from seq2seq.analysis.tables import HeadTable, read_table
+from seq2seq.analysis.tables import HeadTable
 from seq2seq.cli.args import (
     Parser,
     add_heads_option,
@@ -23,6 +22,7 @@ from seq2seq.cli.args import (
 )
 from seq2seq.cli.evaluate import EvaluateConfig, TestSet, configure, test_set
 from seq2seq.errors import UserError
+from viz.evidence import check_heads_off, measured_on, off_in, read
 from viz.heads_data import add_knowledge_options, annotation, check_annotated, rarity
 from viz.report_args import (
     add_pair_options,
@@ -41,7 +41,6 @@ if TYPE_CHECKING:
     from seq2seq.decoding.translator import Translator
 
 METRICS = ("loss", "bleu")
-_WEIGHTS = re.compile(r"\bweights (\w+)")
 
 DESCRIPTION = """\
 Leads a trained model along sentence pairs and says of every attention head what it looks at
@@ -73,13 +72,15 @@ def heads(argv: list[str]) -> int:
     """Run `seq2seq heads`; prints what stands out and where the files lie."""
     args = parser().parse(argv)
     show_warnings()
-    joined = [_read(path) for path in args.join]
+    joined = [read(path) for path in args.join]
     _check(args)
     config = configure(args)
     test = test_set(args, config.data)
     table, found = _measure(args, config, test)
+    off = off_in(table)
     for path, other in zip(args.join, joined, strict=True):
         _same_weights(table, other, path)
+        check_heads_off(other, off, path)
         table = table.joined(other)
     table = with_verdicts(table)
     content = files(
@@ -153,13 +154,6 @@ def _check(args: argparse.Namespace) -> None:
         raise UserError("--all-but-one says what --ablate switches off: give --ablate loss, too.")
 
 
-def _read(path: str) -> HeadTable:
-    try:
-        return read_table(Path(path).read_text(encoding="utf-8"), path)
-    except (OSError, UnicodeDecodeError) as error:
-        raise UserError(f"--join: {path} cannot be read ({error}).") from None
-
-
 def worth_showing(table: HeadTable) -> list[str]:
     """Which columns of a joined table to show at first: of a trace, effects and looks."""
     names = [column.name for column in table.columns]
@@ -171,10 +165,10 @@ def worth_showing(table: HeadTable) -> list[str]:
 
 def _same_weights(table: HeadTable, other: HeadTable, path: str) -> None:
     """Refuse to set numbers of one model beside those of another."""
-    own, others = (_WEIGHTS.findall(" ".join(each.facts)) for each in (table, other))
-    if own and others and own[0] != others[0]:
+    own, others = measured_on(table), measured_on(other)
+    if own and others and own != others:
         raise UserError(
-            f"--join: {path} is about other weights ({others[0]}) than this report ({own[0]}): "
+            f"--join: {path} is about other weights ({others}) than this report ({own}): "
             "make both from the same checkpoint."
         )
 

@@ -172,6 +172,8 @@ def _check(args: argparse.Namespace, names: list[str], overrides: list[str]) -> 
         raise UserError("--source FILE needs --reference FILE: its translation, line by line.")
     if args.text is not None and not args.text.strip():
         raise UserError("--text is blank: give a sentence.")
+    if args.text is not None and not (args.run or args.runs or args.train):
+        raise UserError("--text is what a trained model looks at: give --run RUN, too.")
 
 
 def _wishes(args: argparse.Namespace) -> Wishes:

@@ -27,6 +27,7 @@ from seq2seq.lesson.part import Part
 from viz import grid, lesson, lesson_runs, summary
 
 if TYPE_CHECKING:
+    from seq2seq.attention_maps import AttentionMaps
     from seq2seq.lesson.worked import Worked
     from seq2seq.run_folder import LoadedRun
 
@@ -158,19 +159,30 @@ def _parameters(wishes: Wishes) -> Built:
 
 def _mask(wishes: Wishes) -> Built:
     found = wishes.example
+    part = rules.mask_part(found)
+    layer = _first_layer(found.maps, "dec")
     caption = (
-        "Decoder self-attention, layer 0, every head. Rows are queries, columns keys; the triangle "
-        "above the diagonal is drawn from data."
+        f"Decoder self-attention, layer {layer}, every head. Rows are queries, columns keys; the "
+        "triangle above the diagonal is drawn from data."
     )
-    return Built(rules.mask_part(found), [Drawn("mask", grid.layer(found.maps, "dec", 0), caption)])
+    return Built(part, [Drawn("mask", grid.layer(found.maps, "dec", layer), caption)])
 
 
 def _cross(wishes: Wishes) -> Built:
     found = wishes.example
-    caption = "Cross-attention, layer 0, every head. Rows are target tokens, columns source tokens."
-    return Built(
-        rules.cross_part(found), [Drawn("cross", grid.layer(found.maps, "cross", 0), caption)]
+    part = rules.cross_part(found)
+    layer = _first_layer(found.maps, "cross")
+    caption = (
+        f"Cross-attention, layer {layer}, every head. Rows are target tokens, columns source "
+        "tokens."
     )
+    return Built(part, [Drawn("cross", grid.layer(found.maps, "cross", layer), caption)])
+
+
+def _first_layer(maps: AttentionMaps, kind: str) -> int:
+    """The first layer that has heads left; 0 where none has."""
+    held = zip(maps.layer_ids[kind], maps.head_ids[kind], strict=True)
+    return next((layer for layer, heads in held if heads), 0)
 
 
 def _heads(wishes: Wishes) -> Built:
@@ -213,10 +225,12 @@ def _side_by_side(wishes: Wishes) -> Iterator[Drawn]:
     ordered = sorted(wishes.runs, key=lambda run: run.config.model.encoder_heads)
     for which, run in (("few", ordered[0]), ("many", ordered[-1])):
         count = run.config.model.encoder_heads
+        maps = look(run, wishes.text).maps
+        layer = _first_layer(maps, "enc")
         yield Drawn(
             f"single_{which}",
-            grid.layer(look(run, wishes.text).maps, "enc", 0),
-            f"Encoder self-attention, layer 0, with {count} head{'s' * (count > 1)}: "
+            grid.layer(maps, "enc", layer),
+            f"Encoder self-attention, layer {layer}, with {count} head{'s' * (count > 1)}: "
             f"{count} distribution{'s' * (count > 1)} for each token.",
         )
 

@@ -5,8 +5,10 @@ from __future__ import annotations
 from seq2seq.analysis.needed import (
     CARRIES,
     IDLE,
+    LOSSES,
     ablation_columns,
     effect_columns,
+    others_off,
     verdicts,
 )
 from seq2seq.analysis.roles import COLUMN as ROLES
@@ -22,6 +24,7 @@ EVIDENCE = {
     "loss_change": "Δloss",
     "bleu_change": "ΔBLEU",
 }
+ABLATIONS = {change for change, _, _ in LOSSES}
 
 
 def of_heads(table: HeadTable | None) -> dict[str, object]:
@@ -36,7 +39,7 @@ def of_heads(table: HeadTable | None) -> dict[str, object]:
     names = {name: _name(table, name) for name in found}
     return {
         "statistics": {names[name]: values for name, values in found.items()},
-        "evidence": [names[name] for name in sorted(filter(_is_evidence, found), key=_rank)],
+        "evidence": [names[name] for name in sorted(found, key=_rank) if _is_evidence(table, name)],
         "roles": roles,
     }
 
@@ -44,15 +47,17 @@ def of_heads(table: HeadTable | None) -> dict[str, object]:
 def _name(table: HeadTable, column: str) -> str:
     """What the page calls a column."""
     header, unit = table.column(column).header, table.column(column).unit
-    if _is_evidence(column):
+    if _is_evidence(table, column):
         name = EVIDENCE.get(column, column.replace("_", " "))
         return f"{name} [{unit}]" if unit and name != "ΔBLEU" else name
     # So named that nobody takes them for numbers of the sentence on display.
     return f"corpus: {header}"
 
 
-def _is_evidence(name: str) -> bool:
+def _is_evidence(table: HeadTable, name: str) -> bool:
     """Whether a column says what depends on a head: of a link's probe, the effect alone."""
+    if name in ABLATIONS and others_off(table):
+        return False
     return name in EVIDENCE or name.endswith("_effect")
 
 

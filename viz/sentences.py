@@ -44,7 +44,8 @@ def records(args: argparse.Namespace) -> Iterator[tuple[AttentionMaps, ...]]:
     with heads_off(run.model, args.without_heads) as off:
         meta = _provenance(run, args.checkpoint, decode)
         if off:
-            meta["notices"] = [f"heads switched off: {', '.join(map(str, off))}"]
+            meta["without_heads"] = ", ".join(map(str, off))
+            meta["notices"] = [f"heads switched off: {meta['without_heads']}"]
 
         def captured(
             sources: Iterator[str], targets: Iterator[str] | None

@@ -206,9 +206,12 @@ def main() -> None:
         return
     torch.set_num_threads(args.threads)
     lengths = limit.Work(text["source_length"], text["target_length"], text["test_source_length"])
-    limits = {name: limit.measure(lengths, dtype) for name, dtype in limit.DTYPES.items()}
+    limits: dict[str, Any] = {}
     installed = [system for system in systems if "not_installed" not in system.result]
     for number in range(args.rounds):
+        for name, dtype in limit.DTYPES.items():  # the best of all rounds: a limit is what can be
+            found = limit.measure(lengths, dtype)
+            limits[name] = max(limits.get(name, found), found, key=lambda one: one["gflops"])
         for measure in (measure_training, measure_decoding):
             for system in installed if number % 2 == 0 else reversed(installed):
                 if time.monotonic() < end:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from seq2seq.analysis.head_id import HeadId
-from seq2seq.analysis.needed import CARRIES, IDLE, LOSSES, needed
+from seq2seq.analysis.needed import CARRIES, IDLE, ablation_columns, needed
 from seq2seq.analysis.tables import Column, HeadTable, Value
 
 BRIGHT = 0.5  # least confidence: half of the weight on one word, on average
@@ -31,8 +31,7 @@ def effect_names(table: HeadTable) -> dict[str, str]:
 
 def with_verdicts(table: HeadTable) -> HeadTable:
     """The table with a column of verdicts in front; as it is if only weights were measured."""
-    losses = [loss for loss in LOSSES if table.has(loss[0]) and table.has(loss[1])]
-    if not table.has("confidence") or not (effect_names(table) or losses):
+    if not table.has("confidence") or not (effect_names(table) or ablation_columns(table)):
         return table
     rows = {head: {COLUMN.name: _verdict(table, head), **row} for head, row in table.rows.items()}
     return replace(table, columns=[COLUMN, *table.columns], rows=rows)
@@ -63,10 +62,13 @@ def _verdict(table: HeadTable, head: HeadId) -> str | None:
         return None
     found = {name: row.get(key) for key, name in effect_names(table).items()}
     effects = {name: _number(effect) for name, effect in found.items() if effect is not None}
-    if not effects and all(row.get(p) is None for _, p, _ in LOSSES):  # nothing was measured
+    tested = any(row.get(name) is not None for name in ablation_columns(table))
+    if not effects and not tested:  # nothing was measured
         return None
     carried = [f"{name} {effect:.2f}" for name, effect in effects.items() if effect >= CARRIES]
-    uses = [f"carries {', '.join(carried)}"] * bool(carried) + ["is needed"] * needed(row)
+    uses = [f"carries {', '.join(carried)}"] * bool(carried) + ["is needed"] * (
+        tested and needed(row)
+    )
     bright = _number(row["confidence"]) >= BRIGHT
     if uses:
         return f"{'bright and' if bright else 'dim but'} {' and '.join(uses)}"
@@ -78,7 +80,7 @@ def _verdict(table: HeadTable, head: HeadId) -> str | None:
 def _nothing(table: HeadTable) -> str:
     """What was measured and not found, in words."""
     effect = [f"no causal effect of {IDLE:g}"] * bool(effect_names(table))
-    names = [change.split("_")[0] for change, _, _ in LOSSES if table.has(change)]
+    names = [change.split("_")[0] for change in ablation_columns(table)]
     names = ["BLEU" if name == "bleu" else name for name in names]
     changed = [f"no change of {' or '.join(names)} beyond chance"] * bool(names)
     return " and ".join([*effect, *changed])

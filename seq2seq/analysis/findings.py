@@ -9,7 +9,7 @@ import numpy as np
 
 from seq2seq.analysis.brightness import brightness_findings
 from seq2seq.analysis.head_id import HeadId
-from seq2seq.analysis.needed import LEVEL
+from seq2seq.analysis.needed import LEVEL, ablation_columns
 from seq2seq.analysis.roles import NONE, main_role
 from seq2seq.analysis.similarity import ALIKE
 from seq2seq.analysis.tables import HeadTable
@@ -24,11 +24,16 @@ def findings(table: HeadTable) -> list[str]:
         ({"roles"}, _roles),
         ({"nearest", "nearest_js"}, _redundancy),
         ({"importance"}, _importance),
-        ({"loss_change", "loss_p_holm"}, _loss),
-        ({"bleu_change", "bleu_p_holm"}, _bleu),
     ):
         if needed <= columns:
             found += describe(table)
+    ablated = ablation_columns(table)
+    if "loss_change" in ablated:
+        found += _loss(table)
+    elif "loss_change" in columns:
+        found += _left_alone(table)
+    if "bleu_change" in ablated:
+        found += _bleu(table)
     return found + brightness_findings(table)
 
 
@@ -81,7 +86,7 @@ def _redundancy(table: HeadTable) -> list[str]:
 def _importance(table: HeadTable) -> list[str]:
     values = table.values("importance")
     lines = [f"By gradient the loss listens most to {_top(values, 3, '.4f')} [nats/token]."]
-    if table.has("loss_change"):
+    if "loss_change" in ablation_columns(table):
         lines += _agreement("Gradient importance", values, table.values("loss_change"))
     return lines
 
@@ -109,6 +114,18 @@ def _loss(table: HeadTable) -> list[str]:
     if table.has("confidence"):
         lines += _agreement("Confidence", table.values("confidence"), values)
     return lines
+
+
+def _left_alone(table: HeadTable) -> list[str]:
+    """Of a table in which all other heads of a layer were off."""
+    values = {head: -change for head, change in table.values("loss_change").items()}
+    if not values:
+        return []
+    (head,) = _best(values, 1)
+    return [
+        f"Left alone in its layer, {head} does best: the loss changes by {-values[head]:+.3f} "
+        "nats/token.".replace("-", "−")
+    ]
 
 
 def _bleu(table: HeadTable) -> list[str]:

@@ -53,12 +53,15 @@ class Contributions:
 
 
 def contribution(seen: Seen) -> Contributions:
-    """Split what an attention put out by heads and keys."""
+    """Split what an attention put out by heads and keys; heads that are off add nothing."""
     w_o = seen.attention.w_o.weight.detach()  # [D, H·Dv]
     value = seen.kv.value  # [B, H, Tk, Dv]
     heads = w_o.T.reshape(value.shape[1], value.shape[-1], w_o.shape[0])  # [H, Dv, D]
     bias = seen.attention.w_o.bias.detach()
-    return Contributions(seen.weights, value @ heads, bias, seen.output)
+    # Off: nothing is put out though weights and values would make something.
+    silent = (seen.heads == 0).flatten(2).all(-1) & (seen.weights @ value).flatten(2).any(-1)
+    vectors = (value @ heads).masked_fill(silent[:, :, None, None], 0.0)  # [B, H, Tk, D]
+    return Contributions(seen.weights, vectors, bias, seen.output)
 
 
 def contributions(

@@ -87,7 +87,7 @@ def answer_gradients(runs: Interchange) -> dict[HeadId, Tensor]:
             odds = (logits[rows, a] - logits[rows, b]).sum()
             found = torch.autograd.grad(odds, list(gates.values()), materialize_grads=True)
         for place, gradient in zip(gates, found, strict=True):
-            parts[place].append(gradient.flatten(1).abs().double().cpu())
+            parts[place].append(gradient.flatten(1).abs().cpu().double())
     return {
         HeadId(kind, layer, head): torch.cat(parts[kind, layer])[:, index]
         for (kind, layer), attention in attentions(model).items()
@@ -149,7 +149,7 @@ def importance(
     done = 0
     for batch in forced_batches(tokenizer, pairs, batch_tokens):
         for place, gradient in gate_gradients(model, batch.to(device)).items():
-            sums[place] += gradient.abs().sum(0, dtype=torch.float64).cpu().numpy()
+            sums[place] += gradient.cpu().double().abs().sum(0).numpy()
         done += len(batch.source)
         report(progress, done, done)
     if not done:

@@ -24,9 +24,14 @@ def effect_columns(table: HeadTable) -> list[str]:
     return [name for name in names if name == "effect" or name.endswith("_effect")]
 
 
+def others_off(table: HeadTable) -> bool:
+    """Whether a table's ablation left each head alone in its layer, instead of out."""
+    return any(OTHERS_OFF in fact for fact in table.facts)
+
+
 def ablation_columns(table: HeadTable) -> list[str]:
     """The columns of loss and BLEU without the head, if it alone was off."""
-    if any(OTHERS_OFF in fact for fact in table.facts):
+    if others_off(table):
         return []
     return [change for change, p, _ in LOSSES if table.has(change) and table.has(p)]
 

@@ -63,7 +63,7 @@ def contribution_sizes(
             sizes = found.by_head()  # [B, H, Tq, Tk]
             per_row = torch.stack([sizes.sum(-1), (sizes * markers[:, None, None, :]).sum(-1)])
             kept = per_row * queries[:, None, :]  # [2, B, H, Tq]
-            sums[place] += kept.sum((1, 3), dtype=torch.float64).cpu()
+            sums[place] += kept.cpu().sum((1, 3), dtype=torch.float64)  # MPS has no float64
             rows[place] += int(queries.sum())
     if not any(rows.values()):
         raise UserError("There are no words to measure what heads add to.")

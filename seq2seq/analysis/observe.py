@@ -45,6 +45,7 @@ class Seen:
         kv: keys [B, H, Tk, Dk] and values x W_V + b_V [B, H, Tk, Dv] of every head.
         output: [B, Tq, D].
         weights: α, [B, H, Tq, Tk].
+        heads: what every head put out, [B, H, Tq, Dv], as interventions left it.
     """
 
     attention: MultiHeadAttention
@@ -52,6 +53,7 @@ class Seen:
     kv: KeyValue
     output: Tensor
     weights: Tensor
+    heads: Tensor
 
     @property
     def query(self) -> Tensor:
@@ -63,6 +65,7 @@ class Seen:
 def observed(model: Transformer) -> Iterator[dict[Place, Seen]]:
     """While the block runs, note what every attention sees when its weights are asked for."""
     found: dict[Place, Seen] = {}
+    heads: dict[Place, Tensor] = {}
     Hook = Callable[[nn.Module, tuple[Tensor, KeyValue], tuple[Tensor, Tensor]], None]
 
     def hook(place: Place) -> Hook:
@@ -70,11 +73,15 @@ def observed(model: Transformer) -> Iterator[dict[Place, Seen]]:
             module: nn.Module, inputs: tuple[Tensor, KeyValue], outputs: tuple[Tensor, Tensor]
         ) -> None:
             assert isinstance(module, MultiHeadAttention)
-            found[place] = Seen(module, *inputs, *outputs)
+            found[place] = Seen(module, *inputs, *outputs, heads.pop(place))
 
         return read
 
+    def keep(place: Place) -> Callable[[nn.Module, tuple[Tensor], Tensor], None]:
+        return lambda _module, _inputs, output: heads.__setitem__(place, output)
+
     with contextlib.ExitStack() as stack:
         for place, attention in attentions(model).items():
+            stack.callback(attention.heads.register_forward_hook(keep(place)).remove)
             stack.callback(attention.register_forward_hook(hook(place)).remove)
         yield found

@@ -80,7 +80,11 @@ def sources(answers: Sequence[Answer]) -> list[str]:
     """Where the numbers come from: of a single question all facts, of several a line each."""
     if len(answers) == 1:
         return list(answers[0].table.facts)
-    return [f"{answer.study.name}: {answer.study.facts[0]}" for answer in answers]
+    return [
+        f"{answer.study.name}: {fact}"
+        for answer in answers
+        for fact in (answer.study.facts[0], *_blind(answer))
+    ]
 
 
 def stacked(answers: Sequence[Answer], which: Callable[[Answer], Listing]) -> Listing:
@@ -106,7 +110,8 @@ def report(answers: Sequence[Answer]) -> list[str]:
         f"{'log p':>8}{'other head':>12}{'wrong':>7}"
     )
     lines += [_line(row) for row in rows]
-    return lines
+    lines += ["", "What weights alone say: who looks at the word that decides, most reliably", ""]
+    return lines + [_look(answer) for answer in answers]
 
 
 def _summary(answer: Answer) -> dict[str, Value]:
@@ -164,6 +169,25 @@ def _best(table: HeadTable, kind: str) -> str:
         return "not swapped"
     head = max(effects, key=lambda h: effects[h])
     return f"{head} {_signed(effects[head], '5.2f')}"
+
+
+def _blind(answer: Answer) -> list[str]:
+    """What rules that look at no weight reach, in words."""
+    return [fact for fact in answer.study.looks.facts if fact.startswith("blind rule")]
+
+
+def _look(answer: Answer) -> str:
+    """The head that is right most often, with its interval, beside blind rules."""
+    table = answer.table
+    paired = table.has("right_pairs")
+    right = table.values("right_pairs" if paired else "right")
+    if not right:
+        return f"{answer.study.name:<11}nobody could be asked"
+    head = max(right, key=lambda h: right[h])
+    low, high = (table.rows[head].get(name) for name in ("right_low", "right_high"))
+    share = f"{right[head]:.2f} of the {'pairs' if paired else 'sentences'}"
+    interval = f" ({low:.2f}–{high:.2f})" if low is not None and high is not None else ""
+    return "; ".join([f"{answer.study.name:<11}{head}, {share}{interval}", *_blind(answer)])
 
 
 def _line(row: Mapping[str, Value]) -> str:

@@ -143,6 +143,8 @@ def _jointly(runs: Interchange, heads: Sequence[HeadId]) -> str:
 
 def _turns(runs: Interchange, head: HeadId) -> str:
     found = runs.effect([head])
+    if found.count == 1 and _wrong_before(runs):
+        return "turns nothing, as the answer is the other one from the start"
     if found.count == 1:
         return "turns it" if found.flips else "does not turn it"
     return f"turns {_percent(found.flip_share)} of {found.count} answers"
@@ -152,10 +154,17 @@ def _breaks(runs: Interchange, heads: Sequence[HeadId]) -> str:
     without = runs.without(heads)
     wrong = int(((runs.before.delta > 0) & (without.delta < 0)).sum())
     change = f"{float((without.token - runs.before.token).mean()):+.2f}".replace("-", "−")
+    if len(runs.contrasts) == 1 and _wrong_before(runs):
+        return f"the log p of its own answer changes by {change} nats"
     if len(runs.contrasts) == 1:
         return f"the answer {'is wrong' if wrong else 'stays right'} (log p {change} nats)"
     share = _percent(wrong / len(runs.contrasts))
     return f"{share} of the answers are wrong (log p of the right one {change} nats)"
+
+
+def _wrong_before(runs: Interchange) -> bool:
+    """Whether the model, left alone, prefers the other sentence's answer in a single pair."""
+    return float(runs.before.delta[0]) <= 0
 
 
 def _step(table: HeadTable, head: HeadId) -> str:

@@ -6,9 +6,7 @@ from collections.abc import Iterable
 
 from seq2seq.analysis.tables import Column
 from seq2seq.lesson.cost import Cost
-from seq2seq.lesson.part import Claim, Part, Table, Verdict, check, table
-
-NOISE = 1.1  # times that differ by less say nothing on a machine with other work
+from seq2seq.lesson.part import NOISE, Claim, Part, Table, Verdict, check, table
 
 
 def part(found: Cost) -> Part:

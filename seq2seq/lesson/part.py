@@ -10,6 +10,8 @@ from seq2seq.analysis.tables import Column, Value
 from seq2seq.analysis.trace import Listing
 from seq2seq.attention_maps import Array
 
+NOISE = 1.1  # times that differ by less say nothing on a machine with other work
+
 
 class Verdict(enum.StrEnum):
     """What the measurement says of a claim."""

@@ -17,6 +17,8 @@ from seq2seq.analysis.head_id import HeadId
 from seq2seq.analysis.intervene import attentions
 from seq2seq.analysis.observe import undisturbed
 from seq2seq.analysis.tables import Column
+from seq2seq.attention_maps import KIND_NAMES
+from seq2seq.errors import UserError
 from seq2seq.lesson.example import Example, replaced
 from seq2seq.lesson.part import Claim, Part, check, table
 from seq2seq.lesson.watch import outputs_of
@@ -65,9 +67,13 @@ def masked(example: Example) -> list[Masked]:
     return found
 
 
-def ahead(example: Example) -> float:
-    """Mean weight that encoder heads put on later positions: they have no mask."""
-    return float(np.mean([np.triu(w, 1).sum(-1).mean() for w in example.maps.enc]))
+def ahead(example: Example) -> float | None:
+    """Mean weight that encoder heads put on later positions: they have no mask.
+
+    None of a model without encoder heads.
+    """
+    shares = [np.triu(w, 1).sum(-1).mean() for w in example.maps.enc if len(w)]
+    return float(np.mean(shares)) if shares else None
 
 
 def leak(example: Example, place: int) -> tuple[float, float]:
@@ -92,8 +98,8 @@ def moved(example: Example) -> list[Moved]:
     }
     found = []
     for changed, other in changes.items():
-        for layer, (old, new) in enumerate(zip(plain, other, strict=True)):
-            moves = [float((old[name] - new[name]).abs().max()) for name in PARTS]
+        for layer, old in plain.items():
+            moves = [float((old[name] - other[layer][name]).abs().max()) for name in PARTS]
             found.append(Moved(layer, changed, *moves))
     return found
 
@@ -103,21 +109,37 @@ def middle(ids: Sequence[int]) -> int:
     return len(ids) // 2
 
 
-def _projections(example: Example, source: list[int], target: list[int]) -> list[dict[str, Tensor]]:
-    """Queries, keys and values of cross-attention, by layer."""
-    cross = [a for (kind, _), a in attentions(example.model).items() if kind == "cross"]
+def _projections(
+    example: Example, source: list[int], target: list[int]
+) -> dict[int, dict[str, Tensor]]:
+    """Queries, keys and values of cross-attention, by layer; layers without heads have none."""
+    found = attentions(example.model).items()
+    cross = {layer: a for (kind, layer), a in found if kind == "cross" and a.n_heads}
     with undisturbed(example.model), ExitStack() as stack:
-        seen = [stack.enter_context(outputs_of(attention, *PARTS)) for attention in cross]
+        seen = {n: stack.enter_context(outputs_of(a, *PARTS)) for n, a in cross.items()}
         example.model(_row(source, example), _row(target, example))
-    return [{name: layer[name][1] for name in PARTS} for layer in seen]
+    return {n: {name: outputs[name][1] for name in PARTS} for n, outputs in seen.items()}
 
 
 def _row(ids: list[int], example: Example) -> Tensor:
     return torch.tensor([ids], device=next(example.model.parameters()).device)
 
 
+def _insist_on_heads(example: Example, kind: str) -> None:
+    if not any(map(len, example.maps.layers(kind))):
+        raise UserError(
+            f"{example.name} has no heads of {KIND_NAMES[kind]} left, so this part of the lesson "
+            "has nothing to show: leave it out, or choose another run."
+        )
+
+
 def mask_part(example: Example) -> Part:
-    """The claims on the causal mask."""
+    """The claims on the causal mask.
+
+    Raises:
+        UserError: the model has no decoder self-attention heads.
+    """
+    _insist_on_heads(example, "dec")
     heads = masked(example)
     place = middle(example.target_in)
     before, after = leak(example, place)
@@ -146,12 +168,7 @@ def mask_part(example: Example) -> Part:
                 check(error < 1e-5),
                 "The first row has one key only, so its weight is 1 in every head.",
             ),
-            Claim(
-                "The encoder has no such rule: its heads look ahead, too.",
-                f"mean weight of encoder heads on later tokens: {ahead(example):.2f}",
-                check(ahead(example) > 0),
-                "Encoder maps are filled on both sides of the diagonal.",
-            ),
+            *_no_rule(ahead(example)),
             Claim(
                 "A token has no influence on the predictions before it.",
                 f"“{words[place]}” replaced: predictions before it move by {before:g}, from "
@@ -165,17 +182,35 @@ def mask_part(example: Example) -> Part:
     )
 
 
+def _no_rule(weight: float | None) -> list[Claim]:
+    if weight is None:
+        return []
+    return [
+        Claim(
+            "The encoder has no such rule: its heads look ahead, too.",
+            f"mean weight of encoder heads on later tokens: {weight:.2f}",
+            check(weight > 0),
+            "Encoder maps are filled on both sides of the diagonal.",
+        )
+    ]
+
+
 def _mask_row(found: Masked) -> tuple[str, int, float, float]:
     return str(found.head), found.cells, found.later, found.sum_error
 
 
 def cross_part(example: Example) -> Part:
-    """The claims on where cross-attention takes queries, keys and values from."""
+    """The claims on where cross-attention takes queries, keys and values from.
+
+    Raises:
+        UserError: the model has no cross-attention heads.
+    """
+    _insist_on_heads(example, "cross")
     moves = moved(example)
     first, *deeper = [m for m in moves if m.changed == "source"]
     target = [m for m in moves if m.changed == "target"]
     still = all(m.key == m.value == 0.0 < m.query for m in target)
-    sums = max(abs(float(w.sum(-1).max()) - 1) for w in example.maps.cross)
+    sums = max(abs(float(w.sum(-1).max()) - 1) for w in example.maps.cross if len(w))
     t, s = example.maps.cross[0].shape[1:]
     columns = [
         Column("changed", "", "the side on which one token was replaced"),
@@ -187,10 +222,10 @@ def cross_part(example: Example) -> Part:
     claims = [
         Claim(
             "Keys and values come from the encoder.",
-            f"a source token replaced: in layer 0 keys move by {first.key:.2f}, values by "
-            f"{first.value:.2f}, queries by {first.query:g}",
-            check(first.query == 0.0 < min(first.key, first.value)),
-            "Rows “source”, layer 0.",
+            f"a source token replaced: in layer {first.layer} keys move by {first.key:.2f}, "
+            f"values by {first.value:.2f}, queries by {first.query:g}",
+            check((first.query == 0.0 or first.layer > 0) and min(first.key, first.value) > 0),
+            f"Rows “source”, layer {first.layer}.",
         ),
         Claim(
             "Queries come from the decoder.",

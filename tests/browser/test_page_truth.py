@@ -345,6 +345,21 @@ def test_the_numbers_of_a_view(visit) -> None:
         assert row["query_token"] == maps.tgt_out[int(row["query"])]
 
 
+def test_what_is_saved_says_which_models_it_is_of(visit) -> None:
+    off = {"without_heads": "cross.1.0", "notices": ["heads switched off: cross.1.0"]}
+    a, b = (replace(maps, meta={**maps.meta, **more}) for maps, more in
+            ((make_record(), off), (make_record(seed=1), {})))  # fmt: skip
+    page = visit(a, b, paired=True, link="#compare=diff&head=cross.0.1")
+    facts = [line for line in downloaded(page, "Save these weights as CSV").decode().split("\n")
+             if line.startswith("# ")]  # fmt: skip
+    assert facts[0].startswith("# A: run demo")
+    assert "# A: Note: heads switched off: cross.1.0." in facts
+    assert facts[-1].startswith("# B: run demo")
+    text = downloaded(page, "Save this view as SVG").decode("utf-8")
+    assert "A: Note: heads switched off: cross.1.0." in text
+    assert "without cross.1.0" in text
+
+
 def test_the_table_for_screen_readers(visit) -> None:
     maps = make_record()
     page = visit(maps, link="#head=enc.1.3")

@@ -83,6 +83,9 @@ def test_attention_captures_what_the_changed_model_does(command, tiny_run, tmp_p
     assert "note: heads switched off: enc.0.1, cross.1.0, dec.0.0, dec.0.1" in told.err
     assert abs(off.cross[1] - plain.cross[1]).max() > 1e-6
     assert off.cross[1] == pytest.approx(cut.cross[1], abs=1e-6)
+    assert off.norms["cross"][1][0].max() == 0 < off.norms["cross"][1][1].max()
+    assert off.norms["cross"][1] == pytest.approx(cut.norms["cross"][1], abs=1e-5)
+    assert off.meta["without_heads"] == "enc.0.1, cross.1.0, dec.0.0, dec.0.1"
     assert off.logprob == pytest.approx(cut.logprob, abs=1e-5)
 
 

@@ -1,5 +1,7 @@
 """Verdicts on heads: each follows from numbers planted in a table, none goes beyond them."""
 
+from dataclasses import replace
+
 import pytest
 
 from seq2seq.analysis.brightness import (
@@ -9,6 +11,7 @@ from seq2seq.analysis.brightness import (
     with_verdicts,
 )
 from seq2seq.analysis.head_id import HeadId
+from seq2seq.analysis.needed import OTHERS_OFF
 from seq2seq.analysis.tables import Column, HeadTable
 
 A, B, C = (HeadId("cross", 0, head) for head in range(3))
@@ -89,6 +92,19 @@ def test_findings_list_the_most_confident_first_and_say_what_was_measured():
         "beyond chance: cross.0.2, cross.0.0.",
         "Not confident, yet something depends on them: cross.0.1.",
     ]
+
+
+def test_all_other_heads_off_says_nothing_of_the_head():
+    """What is lost when the others go is no need for the one that stays."""
+    whole = table(confidence=[0.9] * 3, loss_change=[2.0] * 3, loss_p_holm=[0.01] * 3)
+    alone = replace(whole, facts=[f"ablation: {OTHERS_OFF}"])
+    assert with_verdicts(alone) == alone
+    effects = table(effect=[0.3, 0.0, 0.0]).joined(alone)
+    found = with_verdicts(replace(effects, facts=alone.facts))
+    assert [found.rows[head][COLUMN.name] for head in (A, B, C)] == [
+        "bright and carries the answer 0.30", "bright but idle", "bright but idle"
+    ]  # fmt: skip
+    assert "loss" not in " ".join(brightness_findings(found))
 
 
 def test_gaps_stay_gaps():

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from seq2seq.analysis.findings import findings, rank_correlation
 from seq2seq.analysis.head_id import HeadId
+from seq2seq.analysis.needed import OTHERS_OFF
 from seq2seq.analysis.tables import Column, HeadTable
 
 HEADS = [HeadId("enc", 0, 0), HeadId("enc", 0, 1), HeadId("dec", 0, 0), HeadId("cross", 0, 0)]
@@ -53,6 +56,17 @@ def test_loss_counts_only_what_is_more_than_chance():
     assert "Confidence and the loss without the head agree in rank to −1.00" in text
     numbers["loss_p_holm"] = [1.0] * 4
     assert "No head raises the loss by more than chance" in told(**numbers)
+
+
+def test_all_other_heads_off_is_not_said_to_be_this_head_off():
+    numbers = {"loss_change": [0.5, 0.1, 0.2, 2.0], "loss_p_holm": [0.01] * 4}
+    numbers |= {"bleu_change": [-5.0] * 4, "bleu_p_holm": [0.01] * 4, "importance": [1, 2, 3, 4]}
+    alone = replace(table(**numbers), facts=[f"ablation: {OTHERS_OFF}"])
+    assert findings(alone) == [
+        "By gradient the loss listens most to cross.0.0 (4.0000), dec.0.0 (3.0000), enc.0.1 "
+        "(2.0000) [nats/token].",
+        "Left alone in its layer, enc.0.1 does best: the loss changes by +0.100 nats/token.",
+    ]
 
 
 def test_bleu():

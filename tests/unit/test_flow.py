@@ -5,7 +5,8 @@ import torch
 from model_samples import SOURCE_VOCAB, TARGET_VOCAB, assert_same, padded, random_ids, tiny_model
 
 from seq2seq.analysis.flow import contribution, contributions
-from seq2seq.analysis.intervene import attentions
+from seq2seq.analysis.head_id import HeadId
+from seq2seq.analysis.intervene import attentions, switched_off
 from seq2seq.analysis.observe import Seen
 from seq2seq.model.attention import MultiHeadAttention
 
@@ -55,6 +56,16 @@ def test_outputs_are_those_of_the_modules():
     assert after.by_head()[:, 0].abs().max() == 0
 
 
+def test_heads_that_are_off_add_nothing():
+    model, off = tiny_model(), [HeadId("cross", 2, 0), HeadId("enc", 0, 1)]
+    with switched_off(model, off):
+        found = contributions(model, *inputs())
+    for place, part in found.items():
+        assert_same(part.rebuilt(), part.output, 1e-10)
+        gone = [head.head for head in off if head.place == place]
+        assert [h for h, n in enumerate(part.by_head().amax((0, 2, 3))) if n == 0] == gone
+
+
 def test_norms_are_those_of_the_vectors():
     for part in contributions(tiny_model(), *inputs()).values():
         explicit = by_definition(part)
@@ -87,7 +98,7 @@ def lesson_part(x):
             linear.bias.zero_()
     kv = module.project_kv(x)
     output, weights = module(x, kv, need_weights=True)
-    return contribution(Seen(module, x, kv, output, weights))
+    return contribution(Seen(module, x, kv, output, weights, weights @ kv.value))
 
 
 def test_the_lesson():

@@ -221,6 +221,16 @@ def test_other_tables_stand_beside(command, place):
     assert '<td data-v="0.75">0.750</td>' in text
 
 
+def test_a_table_with_other_heads_off_is_refused(command, place):
+    (place / "off.csv").write_text(
+        "# without enc.0.1\nkind,layer,head,effect\nenc,1,2,0.7\n", "utf-8"
+    )
+    status, _, told = command("--join", "off.csv", "--out", "refused")
+    assert status == 2
+    assert "off.csv was measured with other heads off (enc.0.1) than here (none)" in told
+    assert not (place / "refused").exists()
+
+
 def test_of_a_trace_effects_are_shown_and_the_verdict_rests_on_them(command, place):
     header = "kind,layer,head,effect,effect_low,flips,subject_effect"
     (place / "probes.csv").write_text(f"{header}\nenc,1,2,0.75,0.7,0.9,0.2\n", "utf-8")
@@ -285,10 +295,10 @@ def test_rare_words_are_those_of_a_list_or_of_the_training_text(command, place, 
 
 
 def test_numbers_of_other_weights_do_not_stand_beside(command, place):
-    (place / "old.csv").write_text("# weights abc123\nkind,layer,head,effect\n", "utf-8")
+    (place / "old.csv").write_text("# weights abc123abc123\nkind,layer,head,effect\n", "utf-8")
     status, _, error = command("--join", "old.csv", "--out", "never")
     assert status == 2
-    assert "old.csv is about other weights (abc123) than this report (" in error
+    assert "old.csv is about other weights (abc123abc123) than this report (" in error
     assert not (place / "never").exists()
 
 

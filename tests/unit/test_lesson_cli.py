@@ -130,6 +130,7 @@ def test_parts_come_in_the_order_of_the_lesson(lesson):
         (["worked", "--train"], "for the parts single and sweep"),
         (["--train", "--heads", "2"], "at least two"),
         (["mask", "--text", " "], "--text is blank"),
+        (["mask", "--text", "A dog."], "give --run RUN"),
         (["--source", "a"], "needs --reference"),
         (["--formats", "gif"], "gif is none of png, svg, pdf"),
         (["--heads", "0"], "no number of at least 1"),
@@ -151,6 +152,36 @@ def test_a_run_is_looked_into(lesson, runs, text):
     assert "3 sentence pairs of a.en" in out
     assert "✓ Every head of the decoder obeys the mask" in out
     assert "✓ Keys and values come from the encoder" in out
+
+
+def pruned(runs, folder, heads):
+    """The folder of run a without some heads."""
+    assert main(["prune", "--run", str(runs / "a"), "--remove", heads, "--out", str(folder)]) == 0
+    return folder
+
+
+def test_a_run_without_heads_in_some_layers(lesson, runs, text, tmp_path, capsys):
+    few = ["enc.0.0,enc.0.1,enc.0.2,enc.0.3", "dec.0.0,dec.0.1", "cross.0.0,cross.0.1"]
+    run = pruned(runs, tmp_path / "some", ",".join(few))
+    capsys.readouterr()
+    options = ["--run", run, "--text", SENTENCES[0][0], *text]
+    out = lesson("mask", "cross", *options, "--out", tmp_path / "lesson")
+    assert "nan" not in out
+    assert "✓ The encoder has no such rule" in out
+    assert "over 4 heads: 0" in out
+    assert "in layer 1 keys move by" in out
+    assert "✗" not in out
+    page = (tmp_path / "lesson" / "lesson.html").read_text("utf-8")
+    assert "Decoder self-attention, layer 1, every head" in page
+    assert "Cross-attention, layer 1, every head" in page
+
+
+@pytest.mark.parametrize(("part", "kind"), [("mask", "dec"), ("cross", "cross")])
+def test_a_run_without_any_head_of_a_kind(lesson, runs, text, tmp_path, part, kind):
+    heads = ",".join(f"{kind}.{layer}.{head}" for layer in range(3) for head in range(2))
+    run = pruned(runs, tmp_path / "none", heads)
+    with pytest.raises(UserError, match=r"run none has no heads of .* left"):
+        lesson_cli.lesson([part, "--run", str(run), "--text", SENTENCES[0][0], *map(str, text)])
 
 
 def test_two_seeds(lesson, runs, tmp_path, text):

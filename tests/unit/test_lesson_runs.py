@@ -149,7 +149,10 @@ def test_the_verdict_follows_the_significance_test(both, right, verdict):
     assert claim(trained.single_part(other), "translate better").verdict == verdict
 
 
-@pytest.mark.parametrize(("seconds", "verdict"), [((1, 2), Verdict.holds), ((2, 1), Verdict.fails)])
+@pytest.mark.parametrize(
+    ("seconds", "verdict"),
+    [((1, 2), Verdict.holds), ((2, 1), Verdict.fails), ((1, 1.05), Verdict.open)],
+)
 def test_the_price_in_time_is_what_the_logs_say(both, seconds, verdict):
     _, found = both
     assert claim(trained.single_part(fake(found, seconds=seconds)), "some time").verdict == verdict

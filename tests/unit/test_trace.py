@@ -2,6 +2,7 @@
 
 import csv
 import io
+from dataclasses import replace
 
 import pytest
 import torch
@@ -353,6 +354,21 @@ def test_the_verdict_names_the_planted_head():
     assert "1.00 of the way" in sentence
     lines = route_in_words(table)
     assert "No head of encoder self-attention carries 0.1 or more of it." in lines
+
+
+def test_an_answer_that_was_wrong_from_the_start_is_not_said_to_stay_right():
+    model = tiny_model()
+    silence(model, PLANTED)
+    (pair,) = make_contrasts(model, lengths=(5,))
+    with torch.no_grad():
+        logits = model(torch.tensor([pair.source]), torch.tensor([pair.target_in]))[0, -1]
+    likeliest = int(logits.argmax())
+    assert likeliest != pair.token
+    runs = Interchange(model, [replace(pair, other_token=likeliest)])
+    sentence = verdict(trace_heads(runs), runs, [], "it")
+    assert "turns nothing, as the answer is the other one from the start" in sentence
+    assert "without it the log p of its own answer changes by" in sentence
+    assert "stays right" not in sentence
 
 
 @pytest.mark.parametrize(

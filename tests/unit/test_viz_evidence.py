@@ -9,7 +9,9 @@ from attention_samples import SENTENCES, make_record, make_run
 from test_viz_page import Parsed
 
 from seq2seq.analysis.head_id import HeadId
+from seq2seq.analysis.needed import OTHERS_OFF
 from seq2seq.analysis.tables import Column, HeadTable
+from seq2seq.errors import UserError
 from seq2seq.run_folder import weights_hash
 from viz.cli import attention
 from viz.evidence import gather, measured_on
@@ -98,6 +100,15 @@ def test_what_a_page_says_of_heads() -> None:
     assert {"corpus: flips_low", "corpus: loss_p_holm"} <= set(data["statistics"])
 
 
+def test_all_other_heads_off_is_no_evidence_on_a_head() -> None:
+    columns = [Column("loss_change", "nats/token"), Column("loss_p_holm")]
+    rows = {HEAD: {"loss_change": 2.0, "loss_p_holm": 0.0}}
+    data = data_of(HeadTable(columns, rows, [f"ablation: {OTHERS_OFF}"]))
+    assert data["evidence"] == []
+    assert data["marks"] == data["meaning"] == {}
+    assert "corpus: loss_change [nats/token]" in data["statistics"]
+
+
 def test_a_page_without_measurements_marks_nothing() -> None:
     data = data_of(HeadTable([Column("entropy", "nats")], {HEAD: {"entropy": 1.0}}))
     assert data["marks"] == data["meaning"] == {}
@@ -130,6 +141,12 @@ def test_the_command_takes_what_was_measured_on_these_weights(run, tmp_path, cap
     data = page_of(run, tmp_path / "c", "--without-heads", "cross.2.1")
     assert data["statistics"] == {}
     assert "other heads off" in capsys.readouterr().err
+    left(run, "heads", weights_hash(run, "best"), ("without cross.2.1",), entropy=0.5)
+    data = page_of(run, tmp_path / "e", "--without-heads", "cross.02.1")  # however it is written
+    assert data["statistics"] == {"corpus: entropy": {"cross.2.1": 0.5}}
+    assert data["records"][0]["name"].endswith("without cross.2.1")
+    with pytest.raises(UserError, match=r"other heads off \(none\) than here \(cross\.2\.1\)"):
+        page_of(run, tmp_path / "f", "--without-heads", "cross.2.1", "--join", str(path))
     given = left(tmp_path, "given", OTHER, entropy=1.5)
     data = page_of(run, tmp_path / "d", "--join", str(given))
     assert data["statistics"] == {"corpus: entropy": {"cross.2.1": 1.5}}

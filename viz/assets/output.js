@@ -7,6 +7,10 @@ function save(blob, name) {
   setTimeout(() => URL.revokeObjectURL(address), 10000);
 }
 
+// Which models the numbers are of, and what is particular about them.
+const sources = () =>
+  (comparing() ? [["A: ", A()], ["B: ", B()]] : [["", A()]]).flatMap(([which, one]) => [one.provenance, ...one.notes].map((fact) => which + fact));
+
 // The view with its title, hidden mass and provenance.
 function picture() {
   const body = { map: mapScene, lines: linesScene, steps: stepsScene }[state.view]();
@@ -22,7 +26,7 @@ function picture() {
   const down = scene.height + 14;
   scene.width = Math.max(scene.width, body.width + 20) + 20;
   scene.height = down + body.height + 6;
-  write(A().provenance, { size: 10, fill: ink.soft });
+  for (const line of sources()) write(line, { size: 10, fill: ink.soft });
   scene.height += 14;
   const root = toSvg(scene, ink.paper);
   const group = svgNode("g", { transform: `translate(20 ${down})` });
@@ -58,7 +62,7 @@ function csv() {
   const quoted = (x) => `"${String(x).replaceAll('"', '""')}"`;
   const there = { weight: true, norm: [A(), B()].some((one) => one?.norms), score: [A(), B()].some((one) => one && scored(one)) };
   const names = Object.keys(VALUES).filter((name) => there[name]);
-  const lines = [`# ${A().provenance}`, ["record,kind,layer,head,query,key,query_token,key_token", ...names].join(",")];
+  const lines = [...sources().map((line) => `# ${line}`), ["record,kind,layer,head,query,key,query_token,key_token", ...names].join(",")];
   const add = (name, id, some, first, second) => {
     const [kind, layer, head] = id.split(".");
     const [rows, columns] = axes(first, kind, level());
